@@ -217,7 +217,7 @@ fn large_requests(c: &mut Criterion) {
         let recorded = Profiles::empty().recorded_for(provider, model).unwrap();
         let request = Request { tools: (0..20).map(tool).collect(), ..Request::new(model, messages.clone()) };
         group.bench_function(provider.name(), |b| {
-            b.iter(|| serde_json::to_vec(&recorded.body(black_box(&request)).unwrap()).unwrap());
+            b.iter(|| recorded.body_bytes(black_box(&request)).unwrap());
         });
     }
     group.finish();

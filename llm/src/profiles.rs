@@ -263,7 +263,8 @@ impl Profiles {
         let profile = self.get(name)?;
         let known = self.known(profile);
         let profile = self.resolved(profile);
-        remote::body(&profile, &self.base_url(&profile), &known, request)
+        let body = remote::body(&profile, &self.base_url(&profile), &known, request)?;
+        body.map(|body| recorded::read_body(profile.provider, &body)).transpose()
     }
 
     /// Returns the statistics of the attempts of a profile; `None` if it was never used.

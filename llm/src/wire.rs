@@ -2,6 +2,8 @@
 
 #[cfg(feature = "anthropic")]
 pub(crate) mod anthropic;
+#[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai"))]
+pub(crate) mod body;
 pub(crate) mod draft;
 #[cfg(feature = "http")]
 pub(crate) mod fault;

@@ -89,6 +89,8 @@ impl HttpClient {
 
     /// Makes the vector of a text.
     pub(super) async fn vector(&self, model: &str, (path, body): (String, Value)) -> Result<Embedding, LlmError> {
+        let body = serde_json::to_vec(&body)
+            .map_err(|e| LlmError::new(ErrorKind::InvalidRequest, self.name, e.to_string()))?;
         let (answer, key) = self.post(&path, body.into(), "", None).await?;
         let request_id = fault::request_id(answer.headers());
         let read = async {
@@ -113,8 +115,7 @@ impl HttpClient {
         id: &str,
         traceparent: Option<TraceParent>,
     ) -> Result<(reqwest::Response, Option<Key>), LlmError> {
-        let body = serde_json::to_vec(&built.body)
-            .map_err(|e| LlmError::new(ErrorKind::InvalidRequest, self.name, e.to_string()))?;
+        let Built { body, headers: of_request, .. } = built;
         if body.len() > self.limits.request_bytes_max {
             return Err(LlmError::new(
                 ErrorKind::TooLarge,
@@ -133,7 +134,7 @@ impl HttpClient {
             if let Some(Ok(value)) = traceparent.map(|span| HeaderValue::from_str(&span.to_string())) {
                 headers.insert(HeaderName::from_static("traceparent"), value);
             }
-            for (name, value) in &built.headers {
+            for (name, value) in &of_request {
                 // What the profile says wins over what the protocol says, and the betas of both are needed.
                 let own = self.own_headers.get(*name).and_then(|own| own.to_str().ok());
                 let value = match own {

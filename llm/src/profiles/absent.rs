@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::{ProfileError, Profiles, RecordedProfile};
 use crate::client::Client;
 use crate::models::KnownModels;
@@ -40,7 +38,7 @@ pub(super) fn body(
     _: &str,
     _: &Arc<KnownModels>,
     _: &Request,
-) -> Result<Option<Value>, ProfileError> {
+) -> Result<Option<Vec<u8>>, ProfileError> {
     match profile.provider.feature() {
         Some(_) => Err(ProfileError::not_compiled(profile.provider)),
         None => Ok(None),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{ProfileError, Profiles, remote};
+use crate::error::{ErrorKind, LlmError};
 use crate::models::{Address, KnownModels, ModelFacts, ModelTable};
 use crate::profile::{Auth, Params, Profile};
 use crate::provider::Provider;
@@ -44,6 +45,14 @@ impl RecordedProfile {
     /// # Errors
     /// [`ProfileError::Request`] if the provider's protocol cannot express it; nothing was sent then either.
     pub fn body(&self, request: &Request) -> Result<Value, ProfileError> {
+        read_body(self.provider, &self.body_bytes(request)?)
+    }
+
+    /// Returns the same body as JSON.
+    ///
+    /// # Errors
+    /// As [`RecordedProfile::body`].
+    pub fn body_bytes(&self, request: &Request) -> Result<Vec<u8>, ProfileError> {
         let profile = Profile {
             auth: self.auth,
             api_version: self.api_version.clone(),
@@ -95,6 +104,14 @@ impl Profiles {
     pub fn recorded_for(&self, provider: Provider, model: &str) -> Option<RecordedProfile> {
         self.record(None, &Profile::new(provider, model))
     }
+}
+
+/// Reads a body that was made here.
+pub(super) fn read_body(provider: Provider, body: &[u8]) -> Result<Value, ProfileError> {
+    serde_json::from_slice(body).map_err(|error| {
+        let fault = LlmError::new(ErrorKind::InvalidRequest, provider.name(), error.to_string());
+        ProfileError::Request(Box::new(fault))
+    })
 }
 
 #[cfg(test)]

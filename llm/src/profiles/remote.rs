@@ -4,7 +4,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::Value;
 use url::Url;
 
 use super::{ProfileError, Profiles, RecordedProfile, read_small};
@@ -246,13 +245,13 @@ pub(super) fn host_of(base: &str) -> Option<String> {
     Url::parse(base).ok()?.host_str().map(str::to_owned)
 }
 
-/// The body of a request, without a client.
+/// The body of a request as JSON, without a client.
 pub(super) fn body(
     profile: &Profile,
     base: &str,
     known: &Arc<KnownModels>,
     request: &Request,
-) -> Result<Option<Value>, ProfileError> {
+) -> Result<Option<Vec<u8>>, ProfileError> {
     let Ok(base) = Url::parse(base) else { return Ok(None) };
     let fault = |error| ProfileError::Request(Box::new(error));
     let mut request = request.clone();

@@ -1,5 +1,6 @@
 //! Anthropic Messages. <https://docs.anthropic.com/en/api/messages>
 
+mod prefix;
 mod read;
 mod refusals;
 mod stream;

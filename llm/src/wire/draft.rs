@@ -1,5 +1,6 @@
 //! The shared code of the protocols for building an answer.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use rethread_events::json::Json;
@@ -8,6 +9,8 @@ use rethread_events::message::{FinishReason, Media, Message, Part, Role, ToolCal
 use serde_json::{Map, Value};
 
 use super::AnswerContext;
+#[cfg(any(feature = "anthropic", feature = "gemini"))]
+use super::body::{BorrowedValue, object};
 use crate::client::{Delta, Listener};
 use crate::request::{Instructions, Request};
 use crate::response::Response;
@@ -39,16 +42,18 @@ pub(crate) fn cut_call(id: String, name: String, arguments: &str) -> ToolCall {
 pub(crate) fn arguments_text(call: &ToolCall) -> String {
     match &*call.arguments.0 {
         Value::Null => "{}".to_owned(),
-        arguments => arguments.to_string(),
+        // Not by `Display`, which writes each piece by way of the formatter.
+        arguments => serde_json::to_string(arguments).unwrap_or_default(),
     }
 }
 
 /// A call's arguments as they go back to a provider. Arguments that were cut off go back empty: no provider takes
 /// broken JSON.
-pub(crate) fn arguments_object(call: &ToolCall) -> Value {
+#[cfg(any(feature = "anthropic", feature = "gemini"))]
+pub(crate) fn arguments_object(call: &ToolCall) -> BorrowedValue<'_> {
     match &*call.arguments.0 {
-        object @ Value::Object(_) => object.clone(),
-        _ => Value::Object(Map::new()),
+        object @ Value::Object(_) => object.into(),
+        _ => object!({}),
     }
 }
 
@@ -156,13 +161,13 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// The text of a tool's result, parts joined with LF; what is not text is left out.
-pub(crate) fn result_text(content: &[Part]) -> String {
-    let mut out = String::new();
+pub(crate) fn result_text(content: &[Part]) -> Cow<'_, str> {
+    let mut out = Cow::Borrowed("");
     for text in content.iter().filter_map(Part::as_text) {
         if !out.is_empty() {
-            out.push('\n');
+            out.to_mut().push('\n');
         }
-        out.push_str(text);
+        out += text;
     }
     out
 }

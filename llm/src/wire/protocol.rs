@@ -31,7 +31,7 @@ pub(crate) trait Wire: Send + Sync {
     /// The body of a call.
     #[cfg(test)]
     fn body(&self, request: &Request) -> Result<Value, LlmError> {
-        self.build(request).map(|built| built.body)
+        self.build(request).map(|built| built.json())
     }
 
     /// Reads a whole answer.
@@ -68,8 +68,8 @@ pub(crate) trait Wire: Send + Sync {
 /// What is sent for a call.
 #[derive(Debug, Default)]
 pub(crate) struct Built {
-    /// The body.
-    pub(crate) body: Value,
+    /// The body, as JSON.
+    pub(crate) body: Vec<u8>,
     /// Headers of this request, which replace those of every request.
     pub(crate) headers: Vec<(&'static str, String)>,
     /// The hash of all that an answer is bound to, where the model binds its thoughts.
@@ -80,9 +80,16 @@ pub(crate) struct Built {
     pub(crate) splits_think_tag: bool,
 }
 
-impl From<Value> for Built {
-    fn from(body: Value) -> Self {
+impl From<Vec<u8>> for Built {
+    fn from(body: Vec<u8>) -> Self {
         Self { body, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+impl Built {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 

@@ -1,19 +1,21 @@
 //! A neutral request in the words of Messages.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use rethread_events::event::RequestChange;
-use rethread_events::ids::Hash;
 use rethread_events::message::{
     Annotation, Media, Message, Part, ProviderTool, Reasoning, Role, ToolChoice, ToolResult, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
 use super::NAME;
+use super::prefix::Prefix;
 use super::refusals::LeftOut;
 use crate::error::{ErrorKind, LlmError};
 use crate::models::{ModelFacts, PromptCache, SystemMessages, Thinking};
 use crate::request::{CacheMode, Request, ResponseFormat};
+use crate::wire::body::{self, BorrowedValue, Fields, object};
 use crate::wire::{BETAS, Built, draft, merge_extra, subset};
 
 /// The present version of the API, and the one that still takes parameters of sampling.
@@ -29,8 +31,6 @@ const ADDITIONS_BETA: &str = "inline-tools-2026-09-15";
 /// The longest answer when the request does not say, for the provider wants a figure: this, or what the model gives
 /// at most.
 const MAX_TOKENS: u64 = 16_384;
-/// How many bytes wait to be hashed at once.
-const PENDING_MAX: usize = 64 << 10;
 /// The longest answer of an unknown model.
 const MAX_TOKENS_UNKNOWN: u64 = 4_096;
 /// The fewest tokens in which a model thinks.
@@ -46,8 +46,9 @@ pub(super) fn build(facts: &ModelFacts, request: &Request) -> Result<Built, LlmE
     let in_place = facts.system_messages == Some(SystemMessages::Anywhere);
     let leading = request.messages.iter().take_while(is_first).count();
     let instructions = request.messages.iter().take(if in_place { leading } else { usize::MAX }).filter(is_first);
+    let texts = instructions.flat_map(|m| m.content.iter().filter_map(Part::as_text));
     let mut system: Vec<Value> =
-        instructions.flat_map(|m| m.content.iter().filter_map(Part::as_text)).filter_map(text_block).collect();
+        texts.filter(|text| !is_blank(text)).map(|text| json!({ "type": "text", "text": text })).collect();
     let mut tools: Vec<Value> = request.initial_tools().map(tool).collect();
     if tools.is_empty() && !request.has_tools() {
         tools = used_tools(request);
@@ -65,7 +66,7 @@ pub(super) fn build(facts: &ModelFacts, request: &Request) -> Result<Built, LlmE
     if !system.is_empty() {
         body.insert("system".into(), system.into());
     }
-    // They are made below, after all that comes before them is known.
+    // The place of the messages, which are made below: after all that comes before them is known.
     body.insert("messages".into(), Value::Null);
     if !tools.is_empty() {
         body.insert("tools".into(), tools.into());
@@ -83,9 +84,6 @@ pub(super) fn build(facts: &ModelFacts, request: &Request) -> Result<Built, LlmE
     let mut prefix = Prefix::new(is_bound, body.get("system"), body.get("tools"));
     let left_out = LeftOut::of(request);
     let messages = messages(request, in_place, &left_out, &mut prefix)?;
-    if !request.extra.contains_key("messages") {
-        body.insert("messages".into(), messages.into());
-    }
     changes.extend(prefix.changes());
     changes.extend(left_out.change());
     let mut built = Built { changes, prefix: is_bound.then(|| prefix.hash()), ..Built::default() };
@@ -97,164 +95,53 @@ pub(super) fn build(facts: &ModelFacts, request: &Request) -> Result<Built, LlmE
     if !betas.is_empty() {
         built.headers.push((BETAS, betas.join(",")));
     }
-    built.body = Value::Object(body);
+    built.body = body::bytes(request, &body, ("messages", messages));
     Ok(built)
-}
-
-/// What a thought was written after: the hash of all that was sent before it. A model refuses a thought that it wrote after
-/// something else, so such thoughts are left out. Thoughts that were written without the ones left out fit again.
-struct Prefix {
-    hasher: blake3::Hasher,
-    /// What is not in the hash yet: many bytes at once take a fraction of the time.
-    pending: Vec<u8>,
-    is_bound: bool,
-    n_left_out: u64,
-    /// Whether one that is left out came without the hash of what it was written after.
-    is_unknown: bool,
-}
-
-impl Prefix {
-    /// The beginning: instructions and tools, those of the request's `extra` included.
-    fn new(is_bound: bool, system: Option<&Value>, tools: Option<&Value>) -> Self {
-        let mut prefix =
-            Self { hasher: blake3::Hasher::new(), pending: Vec::new(), is_bound, n_left_out: 0, is_unknown: false };
-        for (what, blocks) in [("system", system), ("tools", tools)] {
-            match blocks {
-                None => prefix.add(what, []),
-                Some(Value::Array(blocks)) => prefix.add(what, blocks),
-                Some(text) => prefix.add(what, [text]),
-            }
-        }
-        prefix
-    }
-
-    /// Adds what is sent as a role or part of a request.
-    fn add<'a>(&mut self, what: &str, blocks: impl IntoIterator<Item = &'a Value>) {
-        if self.is_bound {
-            put_bytes(&mut self.pending, b'r', what.as_bytes());
-            for block in blocks {
-                put_value(&mut self.pending, block);
-                if self.pending.len() >= PENDING_MAX {
-                    self.hasher.update(&self.pending);
-                    self.pending.clear();
-                }
-            }
-        }
-    }
-
-    fn hash(&self) -> Hash {
-        Hash::from_bytes(*self.hasher.clone().update(&self.pending).finalize().as_bytes())
-    }
-
-    /// The hash with a turn that is not closed yet.
-    fn hash_with(&self, turn: Option<&Turn>) -> Hash {
-        let Some(turn) = turn.filter(|turn| !turn.is_empty()) else { return self.hash() };
-        let mut whole = Self { hasher: self.hasher.clone(), pending: self.pending.clone(), ..*self };
-        whole.add(turn.role(), turn.content());
-        whole.hash()
-    }
-
-    /// Whether an answer goes back with its thoughts.
-    fn takes_thoughts(&mut self, message: &Message, open: Option<&Turn>) -> bool {
-        if !self.is_bound {
-            return true;
-        }
-        let mut bound = message.content.iter().filter_map(|part| match part {
-            Part::Reasoning(thought) => thinking(thought).map(|_| thought.prefix),
-            _ => None,
-        });
-        let Some(first) = bound.next() else { return true };
-        let n = 1 + bound.count() as u64;
-        let fits = first == Some(self.hash_with(open));
-        if !fits {
-            self.n_left_out += n;
-            self.is_unknown |= first.is_none();
-        }
-        fits
-    }
-
-    fn changes(&self) -> Vec<RequestChange> {
-        if self.n_left_out == 0 {
-            return Vec::new();
-        }
-        let why = if self.is_unknown {
-            "it is not known after what they were written, and the model refuses thoughts after anything else"
-        } else {
-            "the instructions, the tools or the messages before them are others now, and the model refuses its thoughts \
-             after anything but what it wrote them after"
-        };
-        vec![RequestChange { n: Some(self.n_left_out), ..RequestChange::new("thoughts", why) }]
-    }
-}
-
-/// Appends a value to what is hashed. Strings are not escaped, which takes longer than their hash.
-fn put_value(out: &mut Vec<u8>, value: &Value) {
-    match value {
-        Value::Null => put_bytes(out, b'n', b""),
-        Value::Bool(is) => put_bytes(out, b'b', &[u8::from(*is)]),
-        Value::Number(number) => put_bytes(out, b'd', number.to_string().as_bytes()),
-        Value::String(text) => put_bytes(out, b's', text.as_bytes()),
-        Value::Array(values) => {
-            put_bytes(out, b'a', &(values.len() as u64).to_le_bytes());
-            values.iter().for_each(|value| put_value(out, value));
-        }
-        Value::Object(members) => {
-            put_bytes(out, b'o', &(members.len() as u64).to_le_bytes());
-            for (name, value) in members {
-                put_bytes(out, b'k', name.as_bytes());
-                put_value(out, value);
-            }
-        }
-    }
-}
-
-/// Appends bytes after what they are and how many there are, so that different values never have the same bytes.
-fn put_bytes(out: &mut Vec<u8>, what: u8, bytes: &[u8]) {
-    out.push(what);
-    out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-    out.extend_from_slice(bytes);
 }
 
 /// One turn: roles alternate, and results of tools come first in a user's turn.
 #[derive(Default)]
-struct Turn {
+pub(super) struct Turn<'a> {
     assistant: bool,
-    results: Vec<Value>,
-    blocks: Vec<Value>,
+    results: Vec<BorrowedValue<'a>>,
+    blocks: Vec<BorrowedValue<'a>>,
     /// Instructions that came before or in a user's turn: they follow it.
-    instructions: Vec<Value>,
+    instructions: Vec<BorrowedValue<'a>>,
 }
 
-impl Turn {
-    fn is_empty(&self) -> bool {
+impl<'a> Turn<'a> {
+    pub(super) fn is_empty(&self) -> bool {
         self.results.is_empty() && self.blocks.is_empty()
     }
 
-    fn role(&self) -> &'static str {
+    pub(super) fn role(&self) -> &'static str {
         if self.assistant { "assistant" } else { "user" }
     }
 
-    fn content(&self) -> impl Iterator<Item = &Value> {
+    pub(super) fn content(&self) -> impl Iterator<Item = &BorrowedValue<'a>> {
         self.results.iter().chain(&self.blocks)
     }
 }
 
-fn messages(
-    request: &Request,
+/// A message as it is sent: its role and its content.
+type Sent<'a> = (&'static str, Vec<BorrowedValue<'a>>);
+
+fn messages<'a>(
+    request: &'a Request,
     in_place: bool,
     left_out: &LeftOut,
     prefix: &mut Prefix,
-) -> Result<Vec<Value>, LlmError> {
-    let mut out: Vec<Value> = Vec::new();
-    let mut open: Option<Turn> = None;
+) -> Result<Vec<BorrowedValue<'a>>, LlmError> {
+    let mut out: Vec<Sent<'a>> = Vec::new();
+    let mut open: Option<Turn<'a>> = None;
     let mut is_leading = true;
     // Instructions after an answer wait for the user's turn that they follow.
-    let mut waiting: Vec<Value> = Vec::new();
+    let mut waiting: Vec<BorrowedValue<'a>> = Vec::new();
     // A conversation begins with the user.
     let mut kept = request.messages.iter().enumerate().filter(|(i, _)| !left_out.holds(*i));
     let first = kept.find(|(_, message)| message.role != Role::System);
     if first.is_some_and(|(_, message)| message.role == Role::Assistant) {
-        let blocks = vec![json!({ "type": "text", "text": draft::LEFT_OUT })];
+        let blocks = vec![object!({ "type": "text", "text": draft::LEFT_OUT })];
         open = Some(Turn { blocks, ..Turn::default() });
     }
     for (i, message) in request.messages.iter().enumerate() {
@@ -264,7 +151,7 @@ fn messages(
             continue;
         }
         if message.role == Role::System {
-            let said = (in_place && !is_leading).then(|| text_block(&draft::instructions(request, message)));
+            let said = (in_place && !is_leading).then(|| text_block(draft::instructions(request, message)));
             let blocks = said.flatten().into_iter().chain(added());
             match &mut open {
                 Some(turn) if !turn.assistant => turn.instructions.extend(blocks),
@@ -305,70 +192,57 @@ fn messages(
         close(turn, &mut out, prefix);
     }
     // Without a user's turn after them, they end the conversation.
-    if !waiting.is_empty() && out.last().is_some_and(|last| last["role"] == "user") {
+    if !waiting.is_empty() && out.last().is_some_and(|(role, _)| *role == "user") {
         push_instructions(waiting, &mut out, prefix);
     }
     trim_prefill(&mut out);
-    Ok(out)
+    Ok(out.into_iter().map(|(role, content)| object!({ "role": role, "content": content })).collect())
 }
 
 /// Adds a turn to the messages. A turn without anything in it is refused; without it, its neighbours are one turn.
-fn close(turn: Turn, out: &mut Vec<Value>, prefix: &mut Prefix) {
+fn close<'a>(turn: Turn<'a>, out: &mut Vec<Sent<'a>>, prefix: &mut Prefix) {
     if !turn.is_empty() {
         let role = turn.role();
         prefix.add(role, turn.content());
-        let mut content = turn.results;
-        content.extend(turn.blocks);
-        if let Some(last) = out.last_mut().filter(|last| last["role"] == role)
-            && let Some(Value::Array(known)) = last.get_mut("content")
-        {
-            known.append(&mut content);
-        } else {
-            out.push(message(role, content));
+        let content = turn.results.into_iter().chain(turn.blocks);
+        match out.last_mut().filter(|(last, _)| *last == role) {
+            Some((_, known)) => known.extend(content),
+            None => out.push((role, content.collect())),
         }
     }
     push_instructions(turn.instructions, out, prefix);
 }
 
-/// A message, whose content is moved: `json!` would copy it.
-fn message(role: &str, content: Vec<Value>) -> Value {
-    let members = [("role".to_owned(), role.into()), ("content".to_owned(), content.into())];
-    Value::Object(members.into_iter().collect())
-}
-
 /// Instructions after a user's turn.
 /// <https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages>
-fn push_instructions(blocks: Vec<Value>, out: &mut Vec<Value>, prefix: &mut Prefix) {
+fn push_instructions<'a>(blocks: Vec<BorrowedValue<'a>>, out: &mut Vec<Sent<'a>>, prefix: &mut Prefix) {
     if !blocks.is_empty() {
         prefix.add("system", &blocks);
-        out.push(message("system", blocks));
+        out.push(("system", blocks));
     }
 }
 
 /// A conversation may end with the beginning of the answer, but not with a blank.
-fn trim_prefill(messages: &mut [Value]) {
-    let Some(last) = messages.last_mut() else { return };
-    if last.get("role").and_then(Value::as_str) != Some("assistant") {
-        return;
-    }
-    let block = last.get_mut("content").and_then(Value::as_array_mut).and_then(|c| c.last_mut());
-    if let Some(Value::String(text)) = block.and_then(|b| b.get_mut("text")) {
+fn trim_prefill(messages: &mut [Sent<'_>]) {
+    let Some(("assistant", content)) = messages.last_mut() else { return };
+    let text = content.last_mut().and_then(BorrowedValue::as_object_mut).and_then(|block| block.get_mut("text"));
+    if let Some(BorrowedValue::String(text)) = text {
         let kept = text.trim_end().len();
         if kept > 0 {
-            text.truncate(kept);
+            text.to_mut().truncate(kept);
         }
     }
 }
 
-fn block(part: &Part) -> Option<Value> {
+fn block(part: &Part) -> Option<BorrowedValue<'_>> {
     match part {
         Part::Text { text, .. } | Part::Refusal { text } => text_block(text),
-        Part::Image(media) => Some(json!({ "type": "image", "source": source(media, "image/png")? })),
-        Part::Document(media) => Some(json!({ "type": "document", "source": source(media, "application/pdf")? })),
+        Part::Image(media) => Some(object!({ "type": "image", "source": source(media, "image/png")? })),
+        Part::Document(media) => Some(object!({ "type": "document", "source": source(media, "application/pdf")? })),
         Part::Opaque { provider, data } | Part::ProviderTool(ProviderTool { provider, data, .. })
             if provider == NAME =>
         {
-            Some(data.clone().into_value())
+            Some((&*data.0).into())
         }
         Part::Reasoning(_)
         | Part::ToolCall(_)
@@ -380,30 +254,31 @@ fn block(part: &Part) -> Option<Value> {
 }
 
 /// A text with the citations that it came with: all of an answer goes back. In other turns they are refused.
-fn cited_text(text: &str, annotations: &[Annotation]) -> Option<Value> {
+fn cited_text<'a>(text: &'a str, annotations: &'a [Annotation]) -> Option<BorrowedValue<'a>> {
     let mut block = text_block(text)?;
     let own = annotations.iter().filter(|annotation| annotation.provider.as_deref() == Some(NAME));
-    let citations: Vec<Value> = own.filter_map(|annotation| citation(annotation.data.clone()?.into_value())).collect();
-    if !citations.is_empty() {
-        block["citations"] = citations.into();
+    let citations: Vec<_> = own.filter_map(|annotation| citation(&annotation.data.as_ref()?.0)).collect();
+    if let Some(fields) = block.as_object_mut().filter(|_| !citations.is_empty()) {
+        fields.insert("citations", citations);
     }
     Some(block)
 }
 
 /// A citation as a request takes it: without the id of the file, which only answers have.
-fn citation(mut citation: Value) -> Option<Value> {
+fn citation(citation: &Value) -> Option<BorrowedValue<'_>> {
+    let mut citation = BorrowedValue::from(citation);
     citation.as_object_mut()?.remove("file_id");
     Some(citation)
 }
 
-fn answer_block(part: &Part) -> Option<Value> {
+fn answer_block(part: &Part) -> Option<BorrowedValue<'_>> {
     match part {
         Part::Text { text, annotations, .. } => cited_text(text, annotations),
         Part::Reasoning(thought) => thinking(thought),
-        Part::ToolCall(call) => Some(json!({
+        Part::ToolCall(call) => Some(object!({
             "type": "tool_use",
             "id": tool_id(&call.id),
-            "name": call.name,
+            "name": &call.name,
             "input": draft::arguments_object(call),
         })),
         // A model's own pictures cannot go back.
@@ -414,43 +289,44 @@ fn answer_block(part: &Part) -> Option<Value> {
 
 /// A text of nothing but blanks is refused, so it is left out everywhere. What the model wrote before its calls is
 /// no exception: the signatures of its thoughts hold without it.
-fn text_block(text: &str) -> Option<Value> {
-    (!text.trim().is_empty()).then(|| json!({ "type": "text", "text": text }))
+fn text_block<'a>(text: impl Into<Cow<'a, str>>) -> Option<BorrowedValue<'a>> {
+    let text = text.into();
+    (!is_blank(&text)).then(|| object!({ "type": "text", "text": text }))
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
 }
 
 /// Thoughts go back with their signature, unchanged, or not at all: thoughts of another provider have none that
 /// holds here.
-fn thinking(thought: &Reasoning) -> Option<Value> {
+pub(super) fn thinking(thought: &Reasoning) -> Option<BorrowedValue<'_>> {
     if thought.provider.as_deref().is_some_and(|provider| provider != NAME) {
         return None;
     }
     if let Some(signature) = thought.signature.as_deref().filter(|s| !s.is_empty()) {
         let text = thought.text.as_deref().unwrap_or_default();
-        return Some(json!({ "type": "thinking", "thinking": text, "signature": signature }));
+        return Some(object!({ "type": "thinking", "thinking": text, "signature": signature }));
     }
     // An item with an id is of OpenAI's kind.
     let data = thought.encrypted.as_deref().filter(|_| thought.id.is_none())?;
-    Some(json!({ "type": "redacted_thinking", "data": data }))
+    Some(object!({ "type": "redacted_thinking", "data": data }))
 }
 
-fn tool_result(result: &ToolResult) -> Value {
-    let mut out = Map::new();
-    out.insert("type".into(), "tool_result".into());
-    out.insert("tool_use_id".into(), tool_id(&result.tool_call_id).into());
-    let blocks: Vec<Value> = result.content.iter().filter_map(block).collect();
+fn tool_result(result: &ToolResult) -> BorrowedValue<'_> {
+    let mut out = Fields::default();
+    out.insert("type", "tool_result");
+    out.insert("tool_use_id", tool_id(&result.tool_call_id));
+    let blocks: Vec<_> = result.content.iter().filter_map(block).collect();
     match (blocks.as_slice(), result.content.as_slice()) {
         ([], _) => {}
-        ([_], [Part::Text { text, .. }]) => {
-            out.insert("content".into(), text.as_str().into());
-        }
-        _ => {
-            out.insert("content".into(), blocks.into());
-        }
+        ([_], [Part::Text { text, .. }]) => out.insert("content", text),
+        _ => out.insert("content", blocks),
     }
     if result.is_error {
-        out.insert("is_error".into(), true.into());
+        out.insert("is_error", true);
     }
-    Value::Object(out)
+    out.into()
 }
 
 /// Ids of other providers may hold what is refused here; call and result change alike.
@@ -459,7 +335,7 @@ fn tool_id(id: &str) -> String {
     id.chars().map(|c| if plain(c) { c } else { '_' }).collect()
 }
 
-fn source(media: &Media, default_type: &str) -> Option<Value> {
+fn source<'a>(media: &'a Media, default_type: &'a str) -> Option<BorrowedValue<'a>> {
     let media_type = draft::media_type(media, default_type);
     match (&media.data, &media.url) {
         (Some(data), _) if media_type.starts_with("text/") => {
@@ -468,10 +344,10 @@ fn source(media: &Media, default_type: &str) -> Option<Value> {
                 Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
                 Err(_) => data.to_string(),
             };
-            Some(json!({ "type": "text", "media_type": "text/plain", "data": text }))
+            Some(object!({ "type": "text", "media_type": "text/plain", "data": text }))
         }
-        (Some(data), _) => Some(json!({ "type": "base64", "media_type": media_type, "data": data })),
-        (None, Some(url)) => Some(json!({ "type": "url", "url": url })),
+        (Some(data), _) => Some(object!({ "type": "base64", "media_type": media_type, "data": &**data })),
+        (None, Some(url)) => Some(object!({ "type": "url", "url": url })),
         (None, None) => None,
     }
 }
@@ -486,8 +362,8 @@ fn tool(tool: &ToolSpec) -> Value {
     Value::Object(out)
 }
 
-fn addition(spec: &ToolSpec) -> Value {
-    json!({ "type": "tool_addition", "tool": { "type": "tool_definition", "definition": tool(spec) } })
+fn addition(spec: &ToolSpec) -> BorrowedValue<'_> {
+    json!({ "type": "tool_addition", "tool": { "type": "tool_definition", "definition": tool(spec) } }).into()
 }
 
 /// The tools that the conversation used, if the request declares none, because it is rejected otherwise.

@@ -8,10 +8,11 @@ use serde_json::{Map, Value, json};
 use super::{NAME, read, schema};
 use crate::models::ModelFacts;
 use crate::request::{ReasoningOptions, Request, ResponseFormat};
+use crate::wire::body::{self, BorrowedValue, Fields, object};
 use crate::wire::draft::{self, MADE_ID};
 use crate::wire::merge_extra;
 
-pub(super) fn body(facts: &ModelFacts, request: &Request) -> Value {
+pub(super) fn body(facts: &ModelFacts, request: &Request) -> Vec<u8> {
     let mut body = Map::new();
     let system: Vec<Value> = request
         .messages
@@ -24,7 +25,8 @@ pub(super) fn body(facts: &ModelFacts, request: &Request) -> Value {
     if !system.is_empty() {
         body.insert("systemInstruction".into(), json!({ "parts": system }));
     }
-    body.insert("contents".into(), contents(request).into());
+    // Their place.
+    body.insert("contents".into(), Value::Null);
     tools(request, &mut body);
     let config = generation_config(facts, request);
     if let Some(tier) = &request.service_tier {
@@ -34,14 +36,14 @@ pub(super) fn body(facts: &ModelFacts, request: &Request) -> Value {
         body.insert("generationConfig".into(), config.into());
     }
     merge_extra(&mut body, &request.extra);
-    Value::Object(body)
+    body::bytes(request, &body, ("contents", contents(request)))
 }
 
 /// Results of one turn are in one content of their own, as many as there were calls.
-fn contents(request: &Request) -> Vec<Value> {
+fn contents(request: &Request) -> Vec<BorrowedValue<'_>> {
     let mut names: HashMap<&str, &str> = HashMap::new();
-    let mut out: Vec<(bool, &'static str, Vec<Value>)> = Vec::new();
-    let mut push = |results: bool, role, parts: Vec<Value>| {
+    let mut out: Vec<(bool, &'static str, Vec<BorrowedValue<'_>>)> = Vec::new();
+    let mut push = |results: bool, role, parts: Vec<_>| {
         if parts.is_empty() {
             return;
         }
@@ -64,10 +66,10 @@ fn contents(request: &Request) -> Vec<Value> {
                         push_result(result, &names, &mut results);
                     }
                 }
-                let mut parts: Vec<Value> = message.content.iter().filter_map(part).collect();
+                let mut parts: Vec<_> = message.content.iter().filter_map(part).collect();
                 // What a person said is never left out; an empty text is taken.
                 if parts.is_empty() && results.is_empty() && message.role == Role::User {
-                    parts.push(json!({ "text": "" }));
+                    parts.push(object!({ "text": "" }));
                 }
                 push(true, "user", results);
                 push(false, "user", parts);
@@ -76,12 +78,12 @@ fn contents(request: &Request) -> Vec<Value> {
     }
     // A conversation begins with the user.
     if out.first().is_some_and(|(_, role, _)| *role == "model") {
-        out.insert(0, (false, "user", vec![json!({ "text": draft::LEFT_OUT })]));
+        out.insert(0, (false, "user", vec![object!({ "text": draft::LEFT_OUT })]));
     }
-    out.into_iter().map(|(_, role, parts)| json!({ "role": role, "parts": parts })).collect()
+    out.into_iter().map(|(_, role, parts)| object!({ "role": role, "parts": parts })).collect()
 }
 
-fn answer(message: &Message) -> Vec<Value> {
+fn answer(message: &Message) -> Vec<BorrowedValue<'_>> {
     // Those of the image, document or recording after them.
     let mut fields = None;
     message
@@ -93,16 +95,16 @@ fn answer(message: &Message) -> Vec<Value> {
                 let own = thought.provider.as_deref().is_none_or(|provider| provider == NAME);
                 let signature = thought.signature.as_deref().filter(|s| own && !s.is_empty())?;
                 let text = thought.text.as_deref().unwrap_or_default();
-                Some(json!({ "text": text, "thought": true, "thoughtSignature": signature }))
+                Some(object!({ "text": text, "thought": true, "thoughtSignature": signature }))
             }
             (Part::ToolCall(call), _) => {
-                let mut function = Map::new();
-                function.insert("name".into(), call.name.as_str().into());
-                function.insert("args".into(), draft::arguments_object(call));
+                let mut function = Fields::default();
+                function.insert("name", &call.name);
+                function.insert("args", draft::arguments_object(call));
                 if !call.id.starts_with(MADE_ID) {
-                    function.insert("id".into(), call.id.as_str().into());
+                    function.insert("id", &call.id);
                 }
-                Some(signed(json!({ "functionCall": function }), call.signature.as_deref()))
+                Some(signed(object!({ "functionCall": function }), call.signature.as_deref()))
             }
             (Part::Opaque { provider, data }, _) if provider == NAME && read::fields(&data.0).is_some() => {
                 fields = read::fields(&data.0);
@@ -110,7 +112,7 @@ fn answer(message: &Message) -> Vec<Value> {
             }
             (piece @ (Part::Image(_) | Part::Document(_) | Part::Audio(_)), Some(fields)) => {
                 let mut out = part(piece)?;
-                out.as_object_mut()?.extend(fields.clone());
+                out.as_object_mut()?.extend(fields);
                 Some(out)
             }
             (piece, _) => part(piece),
@@ -118,22 +120,22 @@ fn answer(message: &Message) -> Vec<Value> {
         .collect()
 }
 
-fn part(part: &Part) -> Option<Value> {
+fn part(part: &Part) -> Option<BorrowedValue<'_>> {
     match part {
         Part::Text { text, signature, .. } => {
             if text.is_empty() && signature.is_none() {
                 return None;
             }
-            Some(signed(json!({ "text": text }), signature.as_deref()))
+            Some(signed(object!({ "text": text }), signature.as_deref()))
         }
-        Part::Refusal { text } => Some(json!({ "text": text })),
+        Part::Refusal { text } => Some(object!({ "text": text })),
         Part::Image(media) => media_part(media, "image/png"),
         Part::Document(media) => media_part(media, "application/pdf"),
         Part::Audio(media) => media_part(media, "audio/wav"),
         Part::Opaque { provider, data } | Part::ProviderTool(ProviderTool { provider, data, .. })
             if provider == NAME =>
         {
-            Some(data.clone().into_value())
+            Some((&*data.0).into())
         }
         Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } | Part::ProviderTool(_) => {
             None
@@ -141,42 +143,44 @@ fn part(part: &Part) -> Option<Value> {
     }
 }
 
-fn signed(mut part: Value, signature: Option<&str>) -> Value {
+fn signed<'a>(mut part: BorrowedValue<'a>, signature: Option<&'a str>) -> BorrowedValue<'a> {
     if let (Some(signature), Some(fields)) = (signature, part.as_object_mut()) {
-        fields.insert("thoughtSignature".into(), signature.into());
+        fields.insert("thoughtSignature", signature);
     }
     part
 }
 
-fn media_part(media: &Media, default_type: &str) -> Option<Value> {
+fn media_part<'a>(media: &'a Media, default_type: &'a str) -> Option<BorrowedValue<'a>> {
     let media_type = draft::media_type(media, default_type);
     match (&media.data, &media.url) {
-        (Some(data), _) => Some(json!({ "inlineData": { "mimeType": media_type, "data": data } })),
+        (Some(data), _) => Some(object!({ "inlineData": object!({ "mimeType": media_type, "data": &**data }) })),
         (None, Some(url)) => {
-            let mut file = Map::new();
-            file.insert("fileUri".into(), url.as_str().into());
+            let mut file = Fields::default();
+            file.insert("fileUri", url);
             // A wrong guess would be refused; without it, the provider detects the type.
             if media.media_type.is_some() {
-                file.insert("mimeType".into(), media_type.into());
+                file.insert("mimeType", media_type);
             }
-            Some(json!({ "fileData": file }))
+            Some(object!({ "fileData": file }))
         }
         (None, None) => None,
     }
 }
 
 /// A result is an object with `output` or `error`; pictures follow it as parts of their own.
-fn push_result(result: &ToolResult, names: &HashMap<&str, &str>, out: &mut Vec<Value>) {
+fn push_result<'a>(result: &'a ToolResult, names: &HashMap<&str, &'a str>, out: &mut Vec<BorrowedValue<'a>>) {
     let id = result.tool_call_id.as_str();
     let name = result.name.as_deref().or_else(|| names.get(id).copied()).unwrap_or("unknown");
     let key = if result.is_error { "error" } else { "output" };
-    let mut function = Map::new();
-    function.insert("name".into(), name.into());
-    function.insert("response".into(), json!({ key: draft::result_text(&result.content) }));
+    let mut response = Fields::default();
+    response.insert(key, draft::result_text(&result.content));
+    let mut function = Fields::default();
+    function.insert("name", name);
+    function.insert("response", response);
     if !id.starts_with(MADE_ID) && !id.is_empty() {
-        function.insert("id".into(), id.into());
+        function.insert("id", id);
     }
-    out.push(json!({ "functionResponse": function }));
+    out.push(object!({ "functionResponse": function }));
     out.extend(result.content.iter().filter(|p| p.as_text().is_none()).filter_map(part));
 }
 

@@ -6,24 +6,27 @@ use serde_json::{Map, Value, json};
 use super::OpenaiChat;
 use crate::models::{Known, ModelFacts};
 use crate::request::{CacheMode, Request, ResponseFormat};
+use crate::wire::body::{self, BorrowedValue, Fields, object};
 use crate::wire::{draft, merge_extra, subset};
 
-pub(super) fn body(wire: &OpenaiChat, request: &Request) -> Value {
+pub(super) fn body(wire: &OpenaiChat, request: &Request) -> Vec<u8> {
     let mut body = Map::new();
     body.insert("model".into(), request.model.as_str().into());
     let known = wire.models.of(&request.model);
     let facts = &known.facts;
-    let mut messages = Vec::with_capacity(request.messages.len());
+    let mut messages = Messages::default();
     let mut is_leading = true;
     for message in request.messages.iter() {
         is_leading &= message.role == Role::System;
         if message.role == Role::System && !is_leading {
-            messages.push(json!({ "role": "system", "content": draft::instructions(request, message) }));
+            messages.push(object!({ "role": "system", "content": draft::instructions(request, message) }));
         } else {
-            push_message(wire, message, &mut messages);
+            messages.push_message(wire, message);
         }
     }
-    body.insert("messages".into(), move_attachments(messages));
+    messages.push_attachments();
+    // Their place.
+    body.insert("messages".into(), Value::Null);
     tools(facts, request, &mut body);
     parameters(&known, request, &mut body);
     if request.stream {
@@ -31,7 +34,7 @@ pub(super) fn body(wire: &OpenaiChat, request: &Request) -> Value {
         body.insert("stream_options".into(), json!({ "include_usage": true }));
     }
     merge_extra(&mut body, &request.extra);
-    Value::Object(body)
+    body::bytes(request, &body, ("messages", messages.sent))
 }
 
 fn tools(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
@@ -151,69 +154,57 @@ fn format(format: &ResponseFormat) -> Option<Value> {
     }
 }
 
-/// The mark of a user message that only carries what a tool message cannot; it never leaves this file.
-const ATTACHMENT: &str = "\0attachment";
+#[derive(Default)]
+struct Messages<'a> {
+    sent: Vec<BorrowedValue<'a>>,
+    /// A tool message contains text only: other content of a tool result follows in a user message, after the last of the
+    /// results, because nothing may be between a call and its results.
+    attachments: Vec<BorrowedValue<'a>>,
+}
 
-fn push_message(wire: &OpenaiChat, message: &Message, out: &mut Vec<Value>) {
-    match message.role {
-        Role::System => out.push(json!({ "role": "system", "content": content(&message.content) })),
-        Role::User => {
-            // A result may have slipped into a user message; it still has to be a message of its own.
-            push_results(message, out);
-            let parts: Vec<&Part> = message.content.iter().filter(|p| !matches!(p, Part::ToolResult(_))).collect();
-            if !parts.is_empty() || message.content.is_empty() {
-                out.push(json!({ "role": "user", "content": content_of(&parts) }));
+impl<'a> Messages<'a> {
+    fn push(&mut self, message: BorrowedValue<'a>) {
+        self.push_attachments();
+        self.sent.push(message);
+    }
+
+    fn push_attachments(&mut self) {
+        if !self.attachments.is_empty() {
+            self.sent.push(object!({ "role": "user", "content": std::mem::take(&mut self.attachments) }));
+        }
+    }
+
+    fn push_message(&mut self, wire: &'a OpenaiChat, message: &'a Message) {
+        match message.role {
+            Role::System => self.push(object!({ "role": "system", "content": content(&message.content) })),
+            Role::User => {
+                // A result may have slipped into a user message; it still has to be a message of its own.
+                self.push_results(message);
+                let parts: Vec<&Part> = message.content.iter().filter(|p| !matches!(p, Part::ToolResult(_))).collect();
+                if !parts.is_empty() || message.content.is_empty() {
+                    self.push(object!({ "role": "user", "content": content_of(&parts) }));
+                }
             }
+            Role::Assistant => self.push(assistant(wire, message)),
+            Role::Tool => self.push_results(message),
         }
-        Role::Assistant => out.extend(assistant(wire, message)),
-        Role::Tool => push_results(message, out),
     }
-}
 
-fn push_results(message: &Message, out: &mut Vec<Value>) {
-    for part in &message.content {
-        let Part::ToolResult(result) = part else { continue };
-        out.push(json!({
-            "role": "tool",
-            "tool_call_id": result.tool_call_id,
-            "content": result_content(result),
-        }));
-        let media: Vec<&Part> = result
-            .content
-            .iter()
-            .filter(|p| matches!(p, Part::Image(_) | Part::Document(_) | Part::Audio(_)))
-            .collect();
-        if !media.is_empty() {
-            out.push(json!({ "role": ATTACHMENT, "content": content_of(&media) }));
+    fn push_results(&mut self, message: &'a Message) {
+        for part in &message.content {
+            let Part::ToolResult(result) = part else { continue };
+            self.sent.push(object!({
+                "role": "tool",
+                "tool_call_id": &result.tool_call_id,
+                "content": result_content(result),
+            }));
+            let is_media = |part: &&Part| matches!(part, Part::Image(_) | Part::Document(_) | Part::Audio(_));
+            self.attachments.extend(result.content.iter().filter(is_media).filter_map(piece));
         }
     }
 }
 
-/// A tool message contains text only: other content of a tool result follows in a user message, after the last of the
-/// results, because nothing may be between a call and its results.
-fn move_attachments(messages: Vec<Value>) -> Value {
-    let mut out: Vec<Value> = Vec::with_capacity(messages.len());
-    let mut waiting: Vec<Value> = Vec::new();
-    for message in messages {
-        let role = message.get("role").and_then(Value::as_str);
-        if role == Some(ATTACHMENT) {
-            if let Some(parts) = message.get("content").and_then(Value::as_array) {
-                waiting.extend(parts.iter().cloned());
-            }
-            continue;
-        }
-        if role != Some("tool") && !waiting.is_empty() {
-            out.push(json!({ "role": "user", "content": std::mem::take(&mut waiting) }));
-        }
-        out.push(message);
-    }
-    if !waiting.is_empty() {
-        out.push(json!({ "role": "user", "content": waiting }));
-    }
-    out.into()
-}
-
-fn result_content(result: &ToolResult) -> Value {
+fn result_content(result: &ToolResult) -> BorrowedValue<'_> {
     let texts: Vec<&Part> = result.content.iter().filter(|p| p.as_text().is_some()).collect();
     if texts.len() > 1 {
         return content_of(&texts);
@@ -225,26 +216,26 @@ fn result_content(result: &ToolResult) -> Value {
     text.into()
 }
 
-fn assistant(wire: &OpenaiChat, message: &Message) -> Option<Value> {
-    let mut out = Map::new();
-    out.insert("role".into(), "assistant".into());
+fn assistant<'a>(wire: &'a OpenaiChat, message: &'a Message) -> BorrowedValue<'a> {
+    let mut out = Fields::default();
+    out.insert("role", "assistant");
     let texts: Vec<&Part> = message.content.iter().filter(|p| p.as_text().is_some_and(|t| !t.is_empty())).collect();
-    let calls: Vec<Value> = message.tool_calls().map(|call| tool_call(wire, call)).collect();
+    let calls: Vec<_> = message.tool_calls().map(|call| tool_call(wire, call)).collect();
     let refusal = message.content.iter().find_map(|p| match p {
         Part::Refusal { text } => Some(text.as_str()),
         _ => None,
     });
     match (texts.is_empty(), calls.is_empty() && refusal.is_none()) {
-        (false, _) => out.insert("content".into(), content_of(&texts)),
+        (false, _) => out.insert("content", content_of(&texts)),
         // An answer that was empty stays in the conversation as one.
-        (true, true) => out.insert("content".into(), "".into()),
-        (true, false) => out.insert("content".into(), Value::Null),
-    };
+        (true, true) => out.insert("content", ""),
+        (true, false) => out.insert("content", BorrowedValue::Null),
+    }
     if let Some(refusal) = refusal {
-        out.insert("refusal".into(), refusal.into());
+        out.insert("refusal", refusal);
     }
     if !calls.is_empty() {
-        out.insert("tool_calls".into(), calls.into());
+        out.insert("tool_calls", calls);
     }
     if wire.gemini
         && let Some(signature) = message.content.iter().find_map(|p| match p {
@@ -252,14 +243,14 @@ fn assistant(wire: &OpenaiChat, message: &Message) -> Option<Value> {
             _ => None,
         })
     {
-        out.insert("extra_content".into(), google(signature));
+        out.insert("extra_content", google(signature));
     }
     if let Some(field) = &wire.reasoning_field {
         let text: String = message.content.iter().filter_map(reasoning_text).collect();
         if !text.is_empty() {
-            out.insert(field.clone(), text.into());
+            out.insert(field, text);
         } else if message.tool_calls().next().is_some() {
-            out.insert(field.clone(), NO_REASONING.into());
+            out.insert(field, NO_REASONING);
         }
     }
     // Fields of an earlier answer of this protocol that have no neutral meaning, such as signed reasoning details.
@@ -268,10 +259,10 @@ fn assistant(wire: &OpenaiChat, message: &Message) -> Option<Value> {
             && provider == super::OPAQUE
             && let Value::Object(fields) = &*data.0
         {
-            merge_extra(&mut out, fields);
+            out.merge(fields);
         }
     }
-    Some(Value::Object(out))
+    out.into()
 }
 
 /// Stands for the reasoning of calls that came without one, such as those of another provider: DeepSeek and Moonshot refuse
@@ -286,70 +277,68 @@ fn reasoning_text(part: &Part) -> Option<&str> {
     }
 }
 
-fn tool_call(wire: &OpenaiChat, call: &ToolCall) -> Value {
-    let mut out = json!({
-        "id": call.id,
+fn tool_call<'a>(wire: &OpenaiChat, call: &'a ToolCall) -> BorrowedValue<'a> {
+    let mut out = object!({
+        "id": &call.id,
         "type": "function",
-        "function": { "name": call.name, "arguments": draft::arguments_text(call) },
+        "function": object!({ "name": &call.name, "arguments": draft::arguments_text(call) }),
     });
     if wire.gemini
         && let (Some(signature), Some(out)) = (&call.signature, out.as_object_mut())
     {
-        out.insert("extra_content".into(), google(signature));
+        out.insert("extra_content", google(signature));
     }
     out
 }
 
-fn google(signature: &str) -> Value {
-    json!({ "google": { "thought_signature": signature } })
+fn google(signature: &str) -> BorrowedValue<'_> {
+    object!({ "google": object!({ "thought_signature": signature }) })
 }
 
-fn content(parts: &[Part]) -> Value {
+fn content(parts: &[Part]) -> BorrowedValue<'_> {
     content_of(&parts.iter().collect::<Vec<_>>())
 }
 
 /// One text part is a string; anything else a list. What this protocol cannot say is left out.
-fn content_of(parts: &[&Part]) -> Value {
+fn content_of<'a>(parts: &[&'a Part]) -> BorrowedValue<'a> {
     if let [Part::Text { text, .. }] = parts {
-        return text.as_str().into();
+        return text.into();
     }
-    let list: Vec<Value> = parts
-        .iter()
-        .filter_map(|part| match part {
-            Part::Text { text, .. } => Some(json!({ "type": "text", "text": text })),
-            Part::Refusal { text } => Some(json!({ "type": "text", "text": text })),
-            Part::Image(media) => {
-                Some(json!({ "type": "image_url", "image_url": { "url": draft::url(media, "image/png")? } }))
-            }
-            Part::Document(media) => document(media),
-            Part::Audio(media) => audio(media),
-            Part::Opaque { provider, data } if provider == super::OPAQUE => Some(data.clone().into_value()),
-            Part::Reasoning(_)
-            | Part::ToolCall(_)
-            | Part::ToolResult(_)
-            | Part::Opaque { .. }
-            | Part::ProviderTool(_) => None,
-        })
-        .collect();
+    let list: Vec<_> = parts.iter().filter_map(|part| piece(part)).collect();
     if list.is_empty() { "".into() } else { list.into() }
 }
 
-fn audio(media: &Media) -> Option<Value> {
-    let data = media.data.as_deref()?;
-    let format = media.media_type.as_deref().and_then(draft::audio_format).unwrap_or("wav");
-    Some(json!({ "type": "input_audio", "input_audio": { "data": data, "format": format } }))
+fn piece(part: &Part) -> Option<BorrowedValue<'_>> {
+    match part {
+        Part::Text { text, .. } | Part::Refusal { text } => Some(object!({ "type": "text", "text": text })),
+        Part::Image(media) => {
+            let url = draft::url(media, "image/png")?;
+            Some(object!({ "type": "image_url", "image_url": object!({ "url": url }) }))
+        }
+        Part::Document(media) => document(media),
+        Part::Audio(media) => audio(media),
+        Part::Opaque { provider, data } if provider == super::OPAQUE => Some((&*data.0).into()),
+        Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } | Part::ProviderTool(_) => {
+            None
+        }
+    }
 }
 
-fn document(media: &Media) -> Option<Value> {
+fn audio(media: &Media) -> Option<BorrowedValue<'_>> {
+    let data = media.data.as_deref()?;
+    let format = media.media_type.as_deref().and_then(draft::audio_format).unwrap_or("wav");
+    Some(object!({ "type": "input_audio", "input_audio": object!({ "data": data, "format": format }) }))
+}
+
+fn document(media: &Media) -> Option<BorrowedValue<'_>> {
     match (&media.data, &media.url) {
         (Some(_), _) => {
             let file_data = draft::url(media, "application/pdf")?;
-            Some(
-                json!({ "type": "file", "file": { "filename": media.name.as_deref().unwrap_or("document.pdf"), "file_data": file_data } }),
-            )
+            let filename = media.name.as_deref().unwrap_or("document.pdf");
+            Some(object!({ "type": "file", "file": object!({ "filename": filename, "file_data": file_data }) }))
         }
         // This protocol fetches no documents; the model gets the address.
-        (None, Some(url)) => Some(json!({ "type": "text", "text": url })),
+        (None, Some(url)) => Some(object!({ "type": "text", "text": url })),
         (None, None) => None,
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{NAME, OpenaiResponses};
 use crate::models::{Known, ModelFacts, SystemMessages};
 use crate::request::{Request, ResponseFormat};
+use crate::wire::body::{self, BorrowedValue, Fields, object};
 use crate::wire::openai_chat::write::{cache, known_effort};
 use crate::wire::{Built, draft, merge_extra, subset};
 
@@ -25,24 +26,25 @@ pub(super) fn build(wire: &OpenaiResponses, request: &Request) -> Built {
         if facts.system_messages == Some(SystemMessages::Anywhere) {
             // Newer models read the field `instructions` after the input, where no cache holds it.
             // <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>
-            input.push(json!({ "role": "developer", "content": text }));
+            input.push(object!({ "role": "developer", "content": text }));
         } else {
             body.insert("instructions".into(), text.into());
         }
     }
     for (i, message) in request.messages.iter().enumerate().skip(leading) {
         if message.role == Role::System {
-            input.push(json!({ "role": "developer", "content": draft::instructions(request, message) }));
+            input.push(object!({ "role": "developer", "content": draft::instructions(request, message) }));
         } else {
             n_thoughts_left_out += push_message(message, stores, &mut input);
         }
-        let added: Vec<Value> = request.tools_added_after(i + 1).map(|spec| tool(facts, spec)).collect();
+        let added: Vec<_> = request.tools_added_after(i + 1).map(|spec| tool(facts, spec).into()).collect();
         if !added.is_empty() {
             // <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>
-            input.push(json!({ "type": "additional_tools", "role": "developer", "tools": added }));
+            input.push(object!({ "type": "additional_tools", "role": "developer", "tools": added }));
         }
     }
-    body.insert("input".into(), input.into());
+    // Its place.
+    body.insert("input".into(), Value::Null);
     tools(facts, request, &mut body);
     parameters(&known, request, &mut body);
     if request.stream {
@@ -53,7 +55,7 @@ pub(super) fn build(wire: &OpenaiResponses, request: &Request) -> Built {
     }
     merge_extra(&mut body, &request.extra);
     let changes = without_what_followed(n_thoughts_left_out).into_iter().collect();
-    Built { changes, ..Value::Object(body).into() }
+    Built { changes, ..body::bytes(request, &body, ("input", input)).into() }
 }
 
 /// What is said of thoughts that are left out: what they led to was filtered out of the conversation.
@@ -175,10 +177,10 @@ fn format(format: &ResponseFormat) -> Option<Value> {
 }
 
 /// Adds the items of a message, and returns how many thoughts of it are left out.
-fn push_message(message: &Message, stores: bool, input: &mut Vec<Value>) -> u64 {
+fn push_message<'a>(message: &'a Message, stores: bool, input: &mut Vec<BorrowedValue<'a>>) -> u64 {
     match message.role {
         Role::System => {
-            input.push(json!({ "role": "developer", "content": message.joined_text() }));
+            input.push(object!({ "role": "developer", "content": message.joined_text() }));
         }
         Role::User | Role::Tool => {
             let n_before = input.len();
@@ -187,16 +189,16 @@ fn push_message(message: &Message, stores: bool, input: &mut Vec<Value>) -> u64 
                 Part::Opaque { provider, data } | Part::ProviderTool(ProviderTool { provider, data, .. })
                     if provider == NAME && !is_content(&data.0) =>
                 {
-                    Some(data.clone().into_value())
+                    Some((&*data.0).into())
                 }
                 _ => None,
             }));
             let is_new = input.len() == n_before && message.role == Role::User;
             match content(&message.content) {
                 // What a person said is never left out; an empty text is taken.
-                Value::Null if is_new => input.push(json!({ "role": "user", "content": "" })),
-                Value::Null => {}
-                content => input.push(json!({ "role": "user", "content": content })),
+                None if is_new => input.push(object!({ "role": "user", "content": "" })),
+                None => {}
+                Some(content) => input.push(object!({ "role": "user", "content": content })),
             }
         }
         Role::Assistant => return push_answer(message, stores, input),
@@ -210,33 +212,39 @@ fn push_message(message: &Message, stores: bool, input: &mut Vec<Value>) -> u64 
 struct Answer<'a> {
     /// Whether the provider stores answers, so that it knows its reasoning by the id.
     stores: bool,
-    items: Vec<Value>,
+    items: Vec<BorrowedValue<'a>>,
     /// Reasoning that waits for the item it led to.
-    waiting: Vec<Value>,
+    waiting: Vec<BorrowedValue<'a>>,
     /// Fields of the next item.
-    fields: Map<String, Value>,
+    fields: Vec<&'a Map<String, Value>>,
     texts: Vec<&'a str>,
 }
 
 impl<'a> Answer<'a> {
-    fn push(&mut self, item: Value) {
+    fn push(&mut self, item: BorrowedValue<'a>) {
         self.items.append(&mut self.waiting);
         self.items.push(item);
     }
 
+    fn push_with_fields(&mut self, mut item: BorrowedValue<'a>) {
+        if let Some(known) = item.as_object_mut() {
+            self.fields.drain(..).for_each(|fields| known.extend(fields));
+        }
+        self.push(item);
+    }
+
     /// Texts in a row are one message.
     fn end_message(&mut self) {
-        let content: Value = match self.texts.as_slice() {
+        let content: BorrowedValue<'a> = match self.texts.as_slice() {
             [] => return,
             [text] => (*text).into(),
-            texts => texts.iter().map(|text| json!({ "type": "output_text", "text": text })).collect(),
+            texts => {
+                let text = |text: &&'a str| object!({ "type": "output_text", "text": *text });
+                texts.iter().map(text).collect::<Vec<_>>().into()
+            }
         };
         self.texts.clear();
-        let mut item = Map::new();
-        item.insert("role".into(), "assistant".into());
-        item.insert("content".into(), content);
-        item.extend(std::mem::take(&mut self.fields));
-        self.push(item.into());
+        self.push_with_fields(object!({ "role": "assistant", "content": content }));
     }
 
     fn part(&mut self, part: &'a Part) {
@@ -249,26 +257,23 @@ impl<'a> Answer<'a> {
         self.end_message();
         match part {
             Part::Reasoning(thought) => self.waiting.extend(reasoning(thought, self.stores)),
-            Part::ToolCall(call) => {
-                let mut item = Map::new();
-                item.insert("type".into(), "function_call".into());
-                item.insert("call_id".into(), call.id.as_str().into());
-                item.insert("name".into(), call.name.as_str().into());
-                item.insert("arguments".into(), draft::arguments_text(call).into());
-                item.extend(std::mem::take(&mut self.fields));
-                self.push(item.into());
-            }
+            Part::ToolCall(call) => self.push_with_fields(object!({
+                "type": "function_call",
+                "call_id": &call.id,
+                "name": &call.name,
+                "arguments": draft::arguments_text(call),
+            })),
             Part::Opaque { provider, data } if provider == NAME => match super::read::fields(&data.0) {
-                Some(fields) => self.fields.extend(fields.clone()),
-                None => self.push(data.clone().into_value()),
+                Some(fields) => self.fields.push(fields),
+                None => self.push((&*data.0).into()),
             },
-            Part::ProviderTool(tool) if tool.provider == NAME => self.push(tool.data.clone().into_value()),
+            Part::ProviderTool(tool) if tool.provider == NAME => self.push((&*tool.data.0).into()),
             _ => {}
         }
     }
 }
 
-fn push_answer(message: &Message, stores: bool, input: &mut Vec<Value>) -> u64 {
+fn push_answer<'a>(message: &'a Message, stores: bool, input: &mut Vec<BorrowedValue<'a>>) -> u64 {
     let mut answer = Answer { stores, ..Answer::default() };
     for part in &message.content {
         answer.part(part);
@@ -278,7 +283,7 @@ fn push_answer(message: &Message, stores: bool, input: &mut Vec<Value>) -> u64 {
     answer.waiting.len() as u64
 }
 
-fn reasoning(thought: &Reasoning, stores: bool) -> Option<Value> {
+fn reasoning(thought: &Reasoning, stores: bool) -> Option<BorrowedValue<'_>> {
     if thought.provider.as_deref().is_some_and(|provider| provider != NAME) {
         return None;
     }
@@ -287,42 +292,43 @@ fn reasoning(thought: &Reasoning, stores: bool) -> Option<Value> {
     if thought.encrypted.is_none() && !(stores && thought.id.is_some()) {
         return None;
     }
-    let mut out = Map::new();
-    out.insert("type".into(), "reasoning".into());
+    let mut out = Fields::default();
+    out.insert("type", "reasoning");
     if let Some(id) = &thought.id {
-        out.insert("id".into(), id.as_str().into());
+        out.insert("id", id);
     }
     let text = thought.text.as_deref().filter(|text| !text.is_empty());
-    let summary: Vec<Value> = text.map(|text| json!({ "type": "summary_text", "text": text })).into_iter().collect();
-    out.insert("summary".into(), summary.into());
+    let summary: Vec<_> = text.map(|text| object!({ "type": "summary_text", "text": text })).into_iter().collect();
+    out.insert("summary", summary);
     if let Some(encrypted) = &thought.encrypted {
-        out.insert("encrypted_content".into(), encrypted.as_str().into());
+        out.insert("encrypted_content", encrypted);
     }
-    Some(Value::Object(out))
+    Some(out.into())
 }
 
-fn output(result: &ToolResult) -> Value {
+fn output(result: &ToolResult) -> BorrowedValue<'_> {
     let only_text = result.content.iter().all(|part| part.as_text().is_some());
-    let output = if only_text { draft::result_text(&result.content).into() } else { content(&result.content) };
-    json!({ "type": "function_call_output", "call_id": result.tool_call_id, "output": output })
+    let text = || draft::result_text(&result.content).into();
+    let output = if only_text { text() } else { content(&result.content).unwrap_or(BorrowedValue::Null) };
+    object!({ "type": "function_call_output", "call_id": &result.tool_call_id, "output": output })
 }
 
-/// One text part is a string, anything else a list; null when there is nothing to say.
-fn content(parts: &[Part]) -> Value {
+/// One text part is a string, anything else a list; `None` when there is nothing to say.
+fn content(parts: &[Part]) -> Option<BorrowedValue<'_>> {
     if let [Part::Text { text, .. }] = parts {
-        return text.as_str().into();
+        return Some(text.into());
     }
-    let list: Vec<Value> = parts
+    let list: Vec<_> = parts
         .iter()
         .filter_map(|part| match part {
-            Part::Text { text, .. } | Part::Refusal { text } => Some(json!({ "type": "input_text", "text": text })),
+            Part::Text { text, .. } | Part::Refusal { text } => Some(object!({ "type": "input_text", "text": text })),
             Part::Image(media) => {
                 let url = draft::url(media, "image/png")?;
-                Some(json!({ "type": "input_image", "detail": "auto", "image_url": url }))
+                Some(object!({ "type": "input_image", "detail": "auto", "image_url": url }))
             }
             Part::Document(media) => file(media),
             Part::Opaque { provider, data } if provider == NAME && is_content(&data.0) => {
-                Some(data.clone().into_value())
+                Some((&*data.0).into())
             }
             Part::Reasoning(_)
             | Part::ToolCall(_)
@@ -333,7 +339,7 @@ fn content(parts: &[Part]) -> Value {
             | Part::Audio(_) => None,
         })
         .collect();
-    if list.is_empty() { Value::Null } else { list.into() }
+    (!list.is_empty()).then(|| list.into())
 }
 
 /// Whether an opaque item is a part of a message; the others are items of their own.
@@ -342,15 +348,14 @@ fn is_content(data: &Value) -> bool {
     kind.is_some_and(|kind| kind.starts_with("input_"))
 }
 
-fn file(media: &Media) -> Option<Value> {
+fn file(media: &Media) -> Option<BorrowedValue<'_>> {
     match (&media.data, &media.url) {
         (Some(_), _) => {
             let data = draft::url(media, "application/pdf")?;
-            Some(
-                json!({ "type": "input_file", "filename": media.name.as_deref().unwrap_or("document.pdf"), "file_data": data }),
-            )
+            let filename = media.name.as_deref().unwrap_or("document.pdf");
+            Some(object!({ "type": "input_file", "filename": filename, "file_data": data }))
         }
-        (None, Some(url)) => Some(json!({ "type": "input_file", "file_url": url })),
+        (None, Some(url)) => Some(object!({ "type": "input_file", "file_url": url })),
         (None, None) => None,
     }
 }

@@ -166,7 +166,7 @@ fn budget_of_an_effort_is_below_the_longest_answer() {
         let request = Request { model, max_tokens, reasoning, tool_choice: None, ..everything() };
         let built = anthropic().build(&request).unwrap();
         let changes: Vec<_> = built.changes.iter().map(|change| change.what.to_string()).collect();
-        (built.body["thinking"]["budget_tokens"].as_u64(), changes)
+        (built.json()["thinking"]["budget_tokens"].as_u64(), changes)
     };
     assert_eq!(with(Some(20_000), "medium"), (Some(8_192), vec![]));
     assert_eq!(with(Some(4_000), "medium"), (Some(2_000), vec![]));
@@ -216,8 +216,8 @@ fn version_caches_and_binding_depend_on_the_model() {
             Request { model: model.into(), temperature: None, top_p: None, tool_choice: None, ..everything() };
         change(&mut request);
         let built = anthropic().build(&request).unwrap();
-        let marks = built.body.to_string().matches("cache_control").count();
-        format!("{marks} marks, thinking {}, {:?}\n", built.body["thinking"], built.headers)
+        let marks = built.json().to_string().matches("cache_control").count();
+        format!("{marks} marks, thinking {}, {:?}\n", built.json()["thinking"], built.headers)
     };
     let said = [
         with("test-model", |_| {}),

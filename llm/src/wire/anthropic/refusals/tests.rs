@@ -13,7 +13,7 @@ fn sent(messages: Value) -> String {
     let request: Request = serde_json::from_value(request).unwrap();
     let built = anthropic().build(&request).unwrap();
     let mut out = String::new();
-    for message in built.body["messages"].as_array().unwrap() {
+    for message in built.json()["messages"].as_array().unwrap() {
         let content = message["content"].as_array().unwrap();
         let texts = content.iter().map(|block| block["text"].as_str().unwrap_or(block["type"].as_str().unwrap()));
         out += &format!("{}: {}\n", message["role"].as_str().unwrap(), texts.collect::<Vec<_>>().join(" | "));
