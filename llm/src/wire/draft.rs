@@ -89,15 +89,15 @@ pub(crate) fn instructions(request: &Request, message: &Message) -> String {
 
 /// A name for a conversation by which the provider finds its cache: the same for all requests of the conversation.
 pub(crate) fn conversation_key(request: &Request) -> String {
-    let mut hasher = blake3::Hasher::new();
+    let mut beginning = Vec::new();
     for message in request.messages.iter() {
         // What cannot be written as JSON cannot be sent either.
-        let _ = serde_json::to_writer(&mut hasher, message);
+        let _ = serde_json::to_writer(&mut beginning, message);
         if message.role == Role::User {
             break;
         }
     }
-    hasher.finalize().to_hex()[..32].to_owned()
+    blake3::hash(&beginning).to_hex()[..32].to_owned()
 }
 
 /// The end of every answer: ids completed, everything in place.
