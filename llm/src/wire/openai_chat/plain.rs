@@ -18,11 +18,11 @@ pub(super) enum Never {}
 #[derive(Debug, Deserialize)]
 pub(super) struct Chunk<'a> {
     #[serde(borrow, default)]
-    pub(super) id: Option<Cow<'a, str>>,
+    pub(super) id: Option<Text<'a>>,
     #[serde(borrow, default)]
-    pub(super) model: Option<Cow<'a, str>>,
+    pub(super) model: Option<Text<'a>>,
     #[serde(borrow, default)]
-    pub(super) service_tier: Option<Cow<'a, str>>,
+    pub(super) service_tier: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) choices: [Choice<'a>; 1],
     #[serde(default, rename = "usage")]
@@ -32,6 +32,10 @@ pub(super) struct Chunk<'a> {
     #[serde(default, rename = "citations")]
     _citations: Nothing,
 }
+
+/// A text, copied only if it has escapes. As the value of an option, serde would copy a `Cow` always.
+#[derive(Debug, Deserialize)]
+pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 /// The choice of index 0.
 #[derive(Debug, Deserialize)]
@@ -53,7 +57,7 @@ pub(super) struct Delta<'a> {
     #[serde(default, rename = "role")]
     _role: Option<IgnoredAny>,
     #[serde(borrow, default)]
-    pub(super) content: Option<Cow<'a, str>>,
+    pub(super) content: Option<Text<'a>>,
     #[serde(default, rename = "refusal")]
     _refusal: Nothing,
     #[serde(default, rename = "tool_calls")]

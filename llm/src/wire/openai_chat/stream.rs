@@ -1,7 +1,5 @@
 //! A Chat Completions answer in pieces.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
 use super::plain;
@@ -56,7 +54,7 @@ impl ChatStream {
         replace(&mut self.answer.model, &chunk.model);
         replace(&mut self.answer.service_tier, &chunk.service_tier);
         let [choice] = chunk.choices;
-        if let Some(text) = choice.delta.content.filter(|text| !text.is_empty()) {
+        if let Some(plain::Text(text)) = choice.delta.content.filter(|text| !text.0.is_empty()) {
             self.answer.say(&text, &mut |piece| pass(piece, listener));
         }
     }
@@ -115,11 +113,12 @@ fn pass(piece: Piece<'_>, listener: &mut dyn Listener) {
 }
 
 /// Stores the last text that is not empty; it is copied only if it changed.
-fn replace(known: &mut Option<String>, new: &Option<Cow<'_, str>>) {
-    if let Some(new) = new.as_deref().filter(|new| !new.is_empty())
+fn replace(known: &mut Option<String>, new: &Option<plain::Text<'_>>) {
+    if let Some(plain::Text(new)) = new
+        && !new.is_empty()
         && known.as_deref() != Some(new)
     {
-        *known = Some(new.to_owned());
+        *known = Some(new.to_string());
     }
 }
 
