@@ -14,7 +14,7 @@ use rethread_store::StoreError;
 
 use crate::blocking::blocking;
 use crate::branch_states::{BranchBudget, BranchState, news_of};
-use crate::deliver::{ask, deliver, deliver_unasked, settle};
+use crate::deliver::{ask, deliver, report, settle};
 use crate::each_key::{STORE_RETRY, each_key};
 use crate::error::{ControlError, ReadError, RuntimeError};
 use crate::fork_bases::Base;
@@ -24,7 +24,7 @@ use crate::registry::ThreadRegistry;
 use crate::stream_keys;
 use crate::summary::branch_of;
 use crate::thread_actor::messages::{
-    Begin, BranchChanged, CheckIdle, Origin, PAUSED_WITH_PARENT, Pauses, SyncBudget, SyncPause, Tell,
+    Begin, BranchChanged, CheckIdle, Origin, PAUSED_WITH_PARENT, Pauses, SyncBudget, SyncPause,
 };
 
 /// How long to wait for a free place before another thread is started.
@@ -172,7 +172,8 @@ async fn give_up(registry: &Arc<ThreadRegistry>, parent: ThreadId, run: &BranchR
     tracing::error!(thread = %parent, branch = %run.child, error, "the branch cannot begin");
     let error = ExecutionError::new(ErrorKind::Internal, format!("the branch cannot begin: {error}"));
     let outcome = BranchOutcome { totals: run.spent, ..BranchOutcome::failed(error) };
-    deliver_unasked(registry, parent, Input::BranchEnded { index: run.index, child: run.child, outcome }).await;
+    let end = Input::BranchEnded { index: run.index, child: run.child, outcome };
+    tell_parent(registry, parent, run.child, end, None).await;
 }
 
 /// Activates a branch, so that it continues and writes its state.
@@ -212,16 +213,28 @@ pub(crate) struct End {
     pub(crate) at: Position,
 }
 
-/// Notifies the parent of a branch of its end, and activates the parent for that.
-pub(crate) async fn tell_end(registry: Arc<ThreadRegistry>, parent: ThreadId, end: End) {
-    let End { index, child, outcome, at } = end;
-    let end = || Tell::of_branch(Input::BranchEnded { index, child, outcome: (*outcome).clone() }, at);
-    let told = deliver(&registry, parent, end).await;
-    if let Err(error) = told
+/// Reports to a parent what became of a branch, until that is durable there: the actor of a repeated start of the parent knows
+/// no branches, and ignores it. The parent is activated for that. A report that fails is made up for when the parent is loaded
+/// again and checks its branches.
+async fn tell_parent(
+    registry: &Arc<ThreadRegistry>,
+    parent: ThreadId,
+    branch: ThreadId,
+    input: Input,
+    cause: Option<Position>,
+) {
+    if let Err(error) = report(registry, parent, input, cause).await
         && !registry.is_shutting_down()
     {
-        tracing::error!(thread = %parent, branch = %child, error = with_sources(&error), "the end of the branch is reported when its parent is activated");
+        tracing::error!(thread = %parent, %branch, error = with_sources(&error), "a parent that is activated later counts what the branch spent, and its end");
     }
+}
+
+/// Reports the end of a branch to its parent.
+pub(crate) async fn tell_end(registry: Arc<ThreadRegistry>, parent: ThreadId, end: End) {
+    let End { index, child, outcome, at } = end;
+    let end = Input::BranchEnded { index, child, outcome: *outcome };
+    tell_parent(&registry, parent, child, end, Some(at)).await;
 }
 
 /// Handles a thread that was returned to the log and does not resume by itself. If it is a branch, callers that wait
@@ -306,7 +319,7 @@ pub(crate) async fn count_late(
         Ok(Late::Open) => cancel(registry, child).await,
         Ok(Late::Absent) if !begins => {
             let outcome = BranchOutcome::failed(ExecutionError::new(ErrorKind::Cancelled, "the branch never began"));
-            deliver_unasked(&registry, parent, Input::BranchEnded { index, child, outcome }).await;
+            tell_parent(&registry, parent, child, Input::BranchEnded { index, child, outcome }, None).await;
         }
         // Its own branches report to it, and it then to its parent.
         Ok(Late::Ended(..) | Late::Absent) => {}
@@ -361,8 +374,7 @@ pub(crate) async fn follow(
     }
 }
 
-/// Reports to a parent what a branch has spent. A report that is lost with the actor of the parent is made up for when that
-/// is loaded again and checks its branches.
+/// Reports to a parent what a branch has spent.
 pub(crate) async fn report_spending(
     registry: Arc<ThreadRegistry>,
     parent: ThreadId,
@@ -370,12 +382,7 @@ pub(crate) async fn report_spending(
     totals: Totals,
     at: Position,
 ) {
-    let report = || Tell::of_branch(Input::BranchSpent { index, child, totals }, at);
-    if let Err(error) = deliver(&registry, parent, report).await
-        && !registry.is_shutting_down()
-    {
-        tracing::error!(thread = %parent, branch = %child, error = with_sources(&error), "cannot report what a branch has spent: the parent counts it with the next report");
-    }
+    tell_parent(&registry, parent, child, Input::BranchSpent { index, child, totals }, Some(at)).await;
 }
 
 /// Makes a parent and a branch that was activated compare their budgets. A parent that is not in memory is only activated if

@@ -24,7 +24,6 @@ use crate::shared::ask::{ask as ask_its_runtime, retry_elsewhere};
 use crate::shared::request::Request;
 use crate::thread_actor::ThreadActor;
 use crate::thread_actor::messages::{CheckIdle, Settle, SyncPause, Tell};
-use rethread_events::text::with_sources;
 
 /// How often a message is sent again to a thread whose actor took it and stopped before it replied.
 const TRIES: usize = 5;
@@ -93,17 +92,6 @@ pub(crate) async fn deliver<M: Deliverable>(
         }
     };
     registry.hand_over(thread, send).await
-}
-
-/// Delivers a message of another part of the runtime, without waiting for a reply. A failure is reported if the thread
-/// is returned to the log; nothing was changed before that.
-pub(crate) async fn deliver_unasked(registry: &Arc<ThreadRegistry>, thread: ThreadId, input: Input) {
-    let delivered = deliver(registry, thread, || Tell::unasked(input.clone())).await;
-    if let Err(error) = delivered
-        && !registry.is_shutting_down()
-    {
-        tracing::error!(%thread, error = with_sources(&error), "cannot deliver an input to the thread");
-    }
 }
 
 /// Sends an input to a thread. When this returns, it is durable in the thread and in the branches that follow it.

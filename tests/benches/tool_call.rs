@@ -34,7 +34,7 @@ fn tool_calls(criterion: &mut Criterion) {
     call("arguments that do not fit", "add", json!({ "a": 1 }));
     call("a short file read", "read_file", json!({ "path": "short" }));
 
-    let names: Vec<_> = registry.list().iter().map(|tool| tool.name().into()).collect();
+    let names: Vec<_> = registry.list().iter().map(|tool| tool.name().to_owned()).collect();
     criterion.bench_function("a catalogue of five tools", |bencher| {
         bencher.iter(|| registry.catalogue(&names).unwrap());
     });

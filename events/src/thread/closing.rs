@@ -266,8 +266,8 @@ pub(super) fn tick(state: &State, now: Time, permits: &dyn Permits) -> Vec<Event
     }
     let is_late =
         |open: &OpenCall| open.is_wanted() && !open.is_of_tool() && open.due(permits).is_some_and(|due| due <= now);
-    let late = state.calls.in_order(is_late);
-    late.into_iter().flat_map(|open| match &open.kind {
+    let late = state.calls.in_order(is_late).into_iter();
+    late.flat_map(|open| match &open.kind {
         CallKind::Model(_) | CallKind::Judge(_) | CallKind::Summary(_) => {
             close_call(state, open, &timeout("the model"), now)
         }
