@@ -125,6 +125,7 @@ mod rerun;
 mod resume_tree;
 mod run;
 mod run_durations;
+mod runnable;
 mod runtime;
 #[cfg(feature = "schedules")]
 mod schedules;

@@ -40,6 +40,7 @@ use crate::models::Models;
 use crate::monitor::MonitorTask;
 use crate::outputs::Outputs;
 use crate::processor::Processors;
+use crate::runnable::Runnable;
 use crate::shared::Shared;
 use crate::snapshot_writer::SnapshotWriter;
 use crate::strategy::Strategies;
@@ -53,6 +54,7 @@ pub(crate) struct Services {
     pub(crate) tools: Registry,
     pub(crate) models: Arc<Models>,
     pub(crate) definitions: Definitions,
+    pub(crate) runnable: Runnable,
     pub(crate) handler: Option<Arc<dyn UserInteractionHandler>>,
     /// The principal of operations through a handle without one.
     pub(crate) principal: Principal,
@@ -126,6 +128,7 @@ impl Services {
         Self {
             imported: ImportedThreads::new(&parts.store, shared.is_some()),
             definitions: Definitions::new(parts.store.clone()),
+            runnable: Runnable::default(),
             outputs: Arc::new(Outputs::new(parts.store.clone())),
             memories: Arc::new(Memories::new(parts.store.clone())),
             host: OnceLock::new(),

@@ -47,10 +47,19 @@ impl Runtime {
         faults
     }
 
-    /// Returns what the workflow needs and this runtime lacks as an error.
+    /// Returns what the workflow needs and this runtime lacks as an error. A definition that can run is checked again when
+    /// the tools have changed.
     pub(crate) fn runnable(&self, workflow: &Workflow) -> Result<(), Faults> {
+        let (known, tools_version) = (&self.services().runnable, self.services().tools.version());
+        if known.has(tools_version, workflow.hash()) {
+            return Ok(());
+        }
         let faults = self.check(workflow);
-        if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
+        if !faults.is_empty() {
+            return Err(Faults(faults));
+        }
+        known.add(tools_version, workflow.hash());
+        Ok(())
     }
 
     /// Returns what workflows can use here.

@@ -50,6 +50,8 @@ struct Shared {
 /// The registry at one moment. A change creates a new one, with an empty cache of catalogues.
 #[derive(Debug, Default)]
 struct List {
+    /// How many changes there were before.
+    version: u64,
     tools: BTreeMap<ToolName, Arc<Registered>>,
     /// By the names of their tools, each after a zero.
     catalogues: RwLock<HashMap<String, Arc<Catalogue>>>,
@@ -126,6 +128,12 @@ fn json(specs: &[ToolSpec]) -> String {
     serde_json::json!(specs).to_string()
 }
 
+impl List {
+    fn followed_by(&self, tools: BTreeMap<ToolName, Arc<Registered>>) -> Arc<Self> {
+        Arc::new(Self { version: self.version + 1, tools, ..Self::default() })
+    }
+}
+
 impl Registry {
     /// A registry without tools.
     pub fn new() -> Self {
@@ -160,7 +168,8 @@ impl Registry {
         let tool = Registered::new(tool).map_err(|source| RegisterError::Schema { name: name.to_string(), source })?;
 
         let _writing = self.0.writing.lock();
-        let mut tools = self.current().tools.clone();
+        let before = self.current();
+        let mut tools = before.tools.clone();
         if !may_replace && tools.contains_key(&name) {
             return Err(RegisterError::Taken { name: name.to_string() });
         }
@@ -168,22 +177,28 @@ impl Registry {
             return Err(RegisterError::Full { name: name.to_string() });
         }
         tools.insert(name, Arc::new(tool));
-        *self.0.list.write() = Arc::new(List { tools, ..List::default() });
+        *self.0.list.write() = before.followed_by(tools);
         Ok(())
     }
 
     /// Removes a tool and returns it. Running calls of it are not affected.
     pub fn unregister(&self, name: &str) -> Option<Tool> {
         let _writing = self.0.writing.lock();
-        let mut tools = self.current().tools.clone();
+        let before = self.current();
+        let mut tools = before.tools.clone();
         let removed = tools.remove(name)?;
-        *self.0.list.write() = Arc::new(List { tools, ..List::default() });
+        *self.0.list.write() = before.followed_by(tools);
         Some(removed.tool.clone())
     }
 
     /// The tool of this name.
     pub fn get(&self, name: &str) -> Option<Tool> {
         self.current().tools.get(name).map(|registered| registered.tool.clone())
+    }
+
+    /// How often tools were added, replaced or removed: as long as it is the same, the tools are.
+    pub fn version(&self) -> u64 {
+        self.current().version
     }
 
     /// All tools, sorted by name.

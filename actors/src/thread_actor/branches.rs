@@ -103,14 +103,18 @@ impl ThreadActor {
         };
         let registry = &self.registry;
         let uncounted = live.thread.state().uncounted_branches();
-        let cancelled = follows.not_needed.into_iter().map(|(child, is_asked_for)| match uncounted.get(&child) {
-            // Nobody begins it any more: what it spent is known once the log shows that it never began.
-            Some(of) if !is_asked_for && !registry.is_live(child) => {
-                branches::count_late(registry.clone(), self.id, (child, of.clone()), false).boxed()
+        let mut follow = Vec::new();
+        for (child, is_asked_for) in follows.not_needed {
+            match uncounted.get(&child) {
+                // No task begins it any more: what it spent is known once the log shows that it never began. The report of
+                // that to this thread waits for what follows here, so it is no part of it.
+                Some(of) if !is_asked_for && !registry.is_live(child) => {
+                    let counted = branches::count_late(registry.clone(), self.id, (child, of.clone()), false);
+                    actix_rt::spawn(registry.telling.track_future(counted));
+                }
+                _ => follow.push(branches::cancel(registry.clone(), child).boxed()),
             }
-            _ => branches::cancel(registry.clone(), child).boxed(),
-        });
-        let mut follow: Vec<_> = cancelled.collect();
+        }
         if follows.paused.is_some() || follows.budget != Limited::None {
             if let Some(paused) = follows.paused {
                 live.branches.iter().for_each(|watch| watch.set_paused(paused));

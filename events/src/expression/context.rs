@@ -22,6 +22,8 @@ const FUEL: u64 = 300_000;
 const SOURCE_BYTES_MAX: usize = 1 << 20;
 /// The characters of a line in which there may be code: minijinja counts columns in 16 bits.
 const LINE_CHARS_MAX: usize = 65_000;
+/// The words that are no variables in an expression, though a thread may have variables of these names.
+const KEYWORDS: [&str; 10] = ["true", "false", "none", "True", "False", "None", "not", "loop", "self", "super"];
 /// How many statements, loops that go round in themselves and the like may be open at once.
 const RECURSION_MAX: usize = 64;
 
@@ -262,15 +264,51 @@ impl Context {
 
     /// A template with its expressions filled in.
     pub fn render(&self, template: &str) -> Result<String, ExpressionError> {
+        let rendered = match metered(|| self.inserted(template)) {
+            Some(inserted) => inserted.map_err(|e| self.failed(&e, template, false)),
+            None => self.render_compiled(template),
+        };
+        let text = rendered?;
+        if text.len() > RESULT_BYTES_MAX { Err(ExpressionError::too_large(template)) } else { Ok(text) }
+    }
+
+    pub(super) fn render_compiled(&self, template: &str) -> Result<String, ExpressionError> {
         check_limits(template, false)?;
         if !has_expression(template) {
             return Ok(template.to_owned());
         }
         let program = Program::template(template, ENVIRONMENT.syntax().clone());
         let program = program.map_err(|e| ExpressionError::new(&e, template))?;
-        let (_, text) =
-            metered(|| program.run(&ENVIRONMENT, self.0.clone())).map_err(|e| self.failed(&e, template, false))?;
-        if text.len() > RESULT_BYTES_MAX { Err(ExpressionError::too_large(template)) } else { Ok(text) }
+        let rendered = metered(|| program.run(&ENVIRONMENT, self.0.clone()));
+        rendered.map(|(_, text)| text).map_err(|e| self.failed(&e, template, false))
+    }
+
+    /// The text of a template that inserts variables and does nothing else, as most do: it is not compiled. `None` for any
+    /// other, and if a variable is undefined. Called in [`metered`].
+    pub(super) fn inserted(&self, template: &str) -> Option<Result<String, minijinja::Error>> {
+        if template.len() > SOURCE_BYTES_MAX || template.contains("{%") || template.contains("{#") {
+            return None;
+        }
+        let mut state = ENVIRONMENT.empty_state();
+        let (mut text, mut rest) = (String::new(), template);
+        while let Some((before, after)) = rest.split_once("{{") {
+            let (name, after) = after.split_once("}}")?;
+            let name = name.trim();
+            let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            if !is_name || KEYWORDS.contains(&name) {
+                return None;
+            }
+            let value = self.0.get_attr(name).ok().filter(|value| !value.is_undefined())?;
+            let inserted = charge(before.len() as u64).and_then(|()| state.format(value));
+            match inserted {
+                Ok(inserted) => text.extend([before, &inserted]),
+                Err(error) => return Some(Err(error)),
+            }
+            rest = after;
+        }
+        text += rest;
+        Some(Ok(text))
     }
 
     /// The value of a bare expression or of a single `{{ }}`; of any other template, its text.

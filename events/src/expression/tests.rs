@@ -872,3 +872,39 @@ fn infinite_numbers_are_errors_and_not_null() {
         assert!(error.contains("is too large or is not a number"), "{error}");
     }
 }
+
+#[test]
+fn templates_that_only_insert_variables_are_as_if_compiled() {
+    let context = context();
+    let n_fast = [
+        "{{ n }}",
+        "a {{name}} b {{ real }}\n",
+        "{{ list }}{{ map }}",
+        "{{yes}} {{ nothing }} {{ big }}",
+        "no braces }}",
+        "{{ braces }}",
+        "{{\nempty\n}}",
+        "{{ missing }}",
+        "{{ none }} {{ true }}",
+        "{{- n }}",
+        "{{ n + 1 }}",
+        "{{ n",
+        "{{ n }",
+        "{{ {{ n }} }}",
+        "{{ '}}' }}",
+        "{% if yes %}{{ n }}{% endif %}",
+        "{# c #}{{ n }}",
+        "{{ map.k }}",
+        "{{ 1 }}",
+        "{{ }}",
+        "{{ name | upper }}",
+    ]
+    .into_iter()
+    .filter(|template| {
+        assert_eq!(context.render(template), context.render_compiled(template), "{template}");
+        context.inserted(template).is_some()
+    });
+    assert_eq!(n_fast.count(), 7);
+    let long = Context::new(Given(json!({ "long": "x".repeat(9 << 20) })));
+    assert!(long.render("{{ long }}{{ long }}").is_err());
+}

@@ -41,8 +41,8 @@ fn mutated_exports_are_imported_or_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let runtime = block_on(async {
         let runtime = Runtime::builder().in_memory().start().await.unwrap();
-        let workflow =
-            "version: '1'\nname: w\nnodes: [{id: a, llm: {provider: mock, model: m, user_prompt: '{{ input }}'}}]";
+        let workflow = "version: '1'\nname: w\nnodes: [{id: a, llm: {provider: mock, model: m, user_prompt: '{{ input }}', \
+                        extra: {script: {answers: [{text: Hi}]}}}}]";
         let workflow = rethread::parse_workflow(workflow.as_bytes()).unwrap();
         let thread = runtime.start_thread(workflow, "Ada").await.unwrap();
         thread.outcome().await.unwrap();

@@ -49,22 +49,30 @@ async fn start(runtime: &Runtime, workflow: &Arc<Workflow>, label: &str) -> Resu
     }
 }
 
-/// Waits until no runtime starts a thread with the label. Nothing is counted of what is refused.
-async fn until_refused(cluster: &Cluster, workflow: &Arc<Workflow>, label: &str, limit: LabelLimit, n_max: usize) {
-    let mut n_started = 0;
+/// Waits until no runtime starts a thread with the label, and returns those that were started until then: a runtime counts
+/// what another one starts a moment later. Nothing is counted of what is refused.
+async fn until_refused(
+    cluster: &Cluster,
+    workflow: &Arc<Workflow>,
+    label: &str,
+    limit: LabelLimit,
+    n_max: usize,
+) -> Vec<ThreadHandle> {
+    let mut started = Vec::new();
     for runtime in &cluster.runtimes {
         loop {
             match start(runtime, workflow, label).await {
-                Ok(_) => n_started += 1,
+                Ok(thread) => started.push(thread),
                 Err(reached) => {
                     assert_eq!(reached, limit);
                     break;
                 }
             }
-            assert!(n_started <= n_max, "{label}: {n_started} started");
+            assert!(started.len() <= n_max, "{label}: {} started", started.len());
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
+    started
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,7 +83,9 @@ async fn labels_have_one_limit_for_all_runtimes() {
     // Threads that have not ended: one of each of two runtimes, and then none of the third one until one of them ends.
     let first = start(&cluster.runtimes[0], &asks, "tenant=acme").await.unwrap();
     start(&cluster.runtimes[1], &asks, "tenant=acme").await.unwrap();
-    until_refused(&cluster, &asks, "tenant=acme", LabelLimit::LiveThreadsMax, 2).await;
+    for beyond in until_refused(&cluster, &asks, "tenant=acme", LabelLimit::LiveThreadsMax, 2).await {
+        beyond.cancel(None).await.unwrap();
+    }
     start(&cluster.runtimes[2], &asks, "tenant=other").await.unwrap();
     first.cancel(None).await.unwrap();
     let begins = async {
