@@ -160,21 +160,10 @@ impl Client for Model {
                 (Part::text("done"), FinishReason::Stop)
             };
             Ok(Response {
-                message: Message { role: Role::Assistant, content: vec![part] },
                 finish_reason,
-                finish_reason_raw: None,
                 usage: Usage { input_tokens: Some(100), output_tokens: Some(10), ..Usage::default() },
-                calls: Vec::new(),
                 provider: "counts".into(),
-                model: None,
-                response_id: None,
-                request_id: None,
-                cost: None,
-                cached: false,
-                service_tier: None,
-                details: None,
-                usage_counted: None,
-                fallback_from: None,
+                ..Response::of(Message { role: Role::Assistant, content: vec![part] })
             })
         })
     }
