@@ -293,11 +293,6 @@ impl LogFile {
         Ok(self.file.metadata()?.len())
     }
 
-    /// Whether the file was removed while it is open.
-    pub(crate) fn is_unlinked(&self) -> io::Result<bool> {
-        Ok(rustix::fs::fstat(&self.file)?.st_nlink == 0)
-    }
-
     pub(crate) fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         if let Some(watcher) = &self.watcher {
             watcher.write(&self.path, offset, bytes)?;

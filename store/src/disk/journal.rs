@@ -170,16 +170,6 @@ impl Journal {
         self.files[self.active].path()
     }
 
-    /// An error when the file that takes the next group was removed while it is open.
-    pub(crate) fn check_in_place(&self) -> Result<(), StoreError> {
-        let path = self.path();
-        match self.files[self.active].is_unlinked() {
-            Ok(false) => Ok(()),
-            Ok(true) => Err(StoreError::Moved { path: path.into(), why: "the file was removed".into() }),
-            Err(source) => Err(failed(path, source)),
-        }
-    }
-
     /// Where the next group goes, when none is on its way.
     pub(crate) fn cursor(&self) -> Cursor {
         Cursor { epoch: self.epoch, offset: self.offset, group: self.group }

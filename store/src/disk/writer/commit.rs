@@ -32,8 +32,7 @@ pub(crate) struct Committer {
 
 impl Committer {
     pub(super) fn commit(&mut self, mut group: Group) -> CommitResult {
-        let in_place = self.reader.packs.files().check_in_place().and_then(|()| self.journal.check_in_place());
-        let written = in_place.and_then(|()| {
+        let written = self.reader.packs.files().check_in_place().and_then(|()| {
             let written = self.journal.commit(group.stamp.group, &mut group.out);
             written.map_err(|source| failed(self.journal.path(), source))
         });
