@@ -40,6 +40,9 @@ pub struct Append {
     /// Changes to the keys of the stream, made in this order and together with the records, or not at all. At most
     /// [`KEY_CHANGES_MAX`](crate::KEY_CHANGES_MAX).
     pub keys: Vec<KeyChange>,
+    /// Whether somebody waits until it is durable. A store may keep another one for a moment, so that it becomes durable
+    /// together with what follows; see [`Store::hurry`].
+    pub is_awaited: bool,
 }
 
 /// Where a fork begins: everything of `parent` up to and with `seq` is inherited.
@@ -298,6 +301,9 @@ pub trait LogReader: Send + Sync + 'static {
 ///         self.inner.append(append)
 ///     }
 ///     // All other methods: `self.inner.delete_all(…)` and so on.
+/// # fn hurry(&self) {
+/// #     self.inner.hurry()
+/// # }
 /// # fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError> {
 /// #     self.inner.put_blob(owner, bytes)
 /// # }
@@ -355,6 +361,10 @@ pub trait Store: LogReader {
     /// append that was queued after a failed one of the same stream (nothing was written), `TooLarge`, `Invalid` also
     /// when the stream would have more than [`KEYS_MAX`](crate::KEYS_MAX) keys, `Full`, `Busy` when more than the limit of bytes is queued, and the errors of a broken store.
     fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>>;
+
+    /// Somebody waits now for what was appended before, [awaited](Append::is_awaited) or not: it is kept no longer. Does not
+    /// block. A store that keeps nothing does nothing.
+    fn hurry(&self) {}
 
     /// Stores bytes under their hash, durable when it returns. Storing the same bytes again costs nothing. The
     /// blob lives as long as the owner that names it: a thread, or the store itself (`None`).

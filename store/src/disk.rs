@@ -100,6 +100,7 @@ use crate::subscription::Progress;
 ///     records: vec![record],
 ///     blobs: Vec::new(),
 ///     keys: Vec::new(),
+///     is_awaited: true,
 /// };
 /// let appended = futures::executor::block_on(store.append(append))?;
 /// assert_eq!(appended.last_seq, Seq(0));
@@ -169,7 +170,7 @@ impl SledStore {
             cache: Cache::new(options.read_cache_bytes),
             is_salvage: false,
         });
-        let queue = Arc::new(Queue::new(options.queue_bytes_max));
+        let queue = Arc::new(Queue::new(options.queue_bytes_max, options.patience));
         let sealer = Arc::new(Sealer::new(found.watermark.epoch));
         let mark = Arc::new(SharedMark::new(found.mark));
         let (progress, _) = watch::channel(Progress { next: found.next, closed: false });
@@ -275,7 +276,7 @@ impl SledStore {
     /// A store that refuses everything that would write.
     fn reading(files: &Files, options: Options, found: Found, lock: Option<Lock>, refusal: StoreError) -> Self {
         let is_salvage = matches!(refusal, StoreError::Damaged(_));
-        let queue = Arc::new(Queue::new(options.queue_bytes_max));
+        let queue = Arc::new(Queue::new(options.queue_bytes_max, options.patience));
         queue.refuse_all(refusal);
         let (progress, _) = watch::channel(Progress { next: found.next, closed: false });
         Self {

@@ -237,7 +237,7 @@ impl JetStreamStore {
         opening: [u8; 16],
     ) -> Result<Self, StoreError> {
         let handle = runtime.handle().clone();
-        let queue = Arc::new(Queue::new(options.replica.queue_bytes_max));
+        let queue = Arc::new(Queue::new(options.replica.queue_bytes_max, options.replica.patience));
         let (events, inbox) = std::sync::mpsc::channel();
         let outbox = Outbox { events, queue: Arc::clone(&queue) };
         let (progress_sender, progress) = watch::channel(Progress::of(&state, &opening));

@@ -46,6 +46,7 @@ pub fn append(thread: ThreadId, expected: u64, texts: &[&str]) -> Append {
         records: texts.iter().map(|text| record(text)).collect(),
         blobs: Vec::new(),
         keys: Vec::new(),
+        is_awaited: true,
     }
 }
 

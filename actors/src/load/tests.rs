@@ -26,6 +26,7 @@ fn append(store: &dyn Store, thread: ThreadId, expected: u64, fork_of: Option<Fo
         records,
         blobs: Vec::new(),
         keys: Vec::new(),
+        is_awaited: true,
     };
     block_on(store.append(append)).unwrap();
 }

@@ -35,6 +35,7 @@ fn append(store: &MemoryStore, of: u8, expected: u64, fork_of: Option<ForkPoint>
         records: vec![record],
         blobs: Vec::new(),
         keys: Vec::new(),
+        is_awaited: true,
     };
     block_on(store.append(append)).unwrap();
 }

@@ -35,6 +35,7 @@ fn begin(store: &dyn Store, n: u8) {
         records,
         blobs: Vec::new(),
         keys: Vec::new(),
+        is_awaited: true,
     };
     block_on(store.append(append)).unwrap();
 }

@@ -71,6 +71,8 @@ impl ThreadActor {
                     if begins.perform(live, effect, token.clone(), waits.clone(), thread) {
                         live.running.insert(key, RunningCall { _cancel: token.drop_guard(), waits });
                     }
+                } else {
+                    self.services.store.hurry();
                 }
             }
         }

@@ -3,7 +3,7 @@
 use actix::prelude::*;
 use rethread_events::event::Event;
 use rethread_events::ids::{CallId, Position, Seq, Time, TraceId};
-use rethread_events::thread::{Env, Input, StepError, Thread, runs_of};
+use rethread_events::thread::{Env, Input, Status, StepError, Thread, runs_of};
 use rethread_store::{Append, Appended, Cause, ForkPoint, StoreError, Tag};
 
 use super::ThreadActor;
@@ -117,6 +117,7 @@ impl ThreadActor {
                 if let Some(reply) = batch.reply {
                     // What it relies on must be durable before the caller is notified.
                     live.reply_when_durable(reply);
+                    self.services.store.hurry();
                 }
             }
             Ok(events) => {
@@ -201,7 +202,10 @@ impl ThreadActor {
             self.registry.thread_waits.begins();
         }
         let ends = Ends::of(&events, live.thread.state());
-        let append = Append { thread: self.id, expected, fork_of, trace, tag, records, blobs, keys };
+        // What was called has its result appended behind this. Until then only a call that must not run ahead of the disk
+        // waits for it, see `pump`.
+        let is_awaited = reply.is_some() || opened.is_empty() || live.thread.state().status() != Status::Running;
+        let append = Append { thread: self.id, expected, fork_of, trace, tag, records, blobs, keys, is_awaited };
         let replies = reply.into_iter().collect();
         live.under_way.push_back(PendingAppend { first: expected, end, replies, later: Vec::new(), report });
         let (answer, life) = (self.services.store.append(append), self.life);

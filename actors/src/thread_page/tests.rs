@@ -39,6 +39,7 @@ fn log(seconds: &[u64]) -> (MemoryStore, Vec<ThreadId>) {
             records: vec![new_record(&event, at(seconds[n]), None, None).unwrap()],
             blobs: Vec::new(),
             keys: attributes(n).into_iter().filter_map(|(name, value)| search_entry(name, &value)).map(key).collect(),
+            is_awaited: true,
         };
         block_on(store.append(append)).unwrap();
     }
@@ -137,6 +138,7 @@ fn thread_without_a_runtime_is_pending_or_interrupted() {
         records: vec![new_record(&entered, at(SECONDS[0]), None, None).unwrap()],
         blobs: Vec::new(),
         keys: Vec::new(),
+        is_awaited: true,
     };
     block_on(store.append(append)).unwrap();
     let statuses = |status: Vec<Status>, works_on: bool| {

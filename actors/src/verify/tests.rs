@@ -30,6 +30,7 @@ fn begin(store: &dyn Store, n_messages: u64, says: &str) -> StreamInfo {
         records,
         blobs: Vec::new(),
         keys: Vec::new(),
+        is_awaited: true,
     };
     block_on(store.append(append)).unwrap();
     store.stream(THREAD).unwrap()
@@ -59,6 +60,7 @@ fn an_event_of_another_run_is_a_fault() {
             records: vec![record],
             blobs: Vec::new(),
             keys: Vec::new(),
+            is_awaited: true,
         };
         block_on(store.append(append)).unwrap();
         let fault = check_stream(&store, &Crashes::off(), StreamInfo { last_seq: expected, ..info }).unwrap();

@@ -93,6 +93,7 @@ fn append(thread: ThreadId, expected: u64, payload: Vec<u8>) -> Append {
         records: vec![record],
         blobs: Vec::new(),
         keys: Vec::new(),
+        is_awaited: true,
     }
 }
 

@@ -7,7 +7,7 @@ use super::queue::Answer;
 use crate::contract::Appended;
 
 /// Fewer are answered by the writer itself: a lone one waits for one thread less that way.
-pub(crate) const OFFLOAD_MIN: usize = 32;
+pub(crate) const OFFLOAD_MIN: usize = 64;
 
 /// How many groups may wait to be answered before the writer waits too.
 const GROUPS_MAX: usize = 8;

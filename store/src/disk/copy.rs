@@ -224,6 +224,7 @@ impl Copy<'_> {
             tag: info.tag,
             blobs: hashes.into_iter().map(|hash| self.source.blob(hash)).collect::<Result<_, _>>()?,
             keys: keys.into_iter().map(KeyChange::Add).collect(),
+            is_awaited: true,
             records: records.into_iter().map(|record| new_record(record, moved)).collect(),
         };
         self.waiting.push_back(self.target.append(append));

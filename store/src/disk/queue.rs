@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -11,10 +11,14 @@ use parking_lot::{Condvar, Mutex};
 use rethread_events::ids::{Hash, ThreadId};
 use tokio::sync::oneshot;
 
+use super::answer::OFFLOAD_MIN;
 use crate::contract::{Append, Appended, Import};
 use crate::error::StoreError;
 use crate::fence::{Fences, Refusal};
 use crate::plan::{self, Addition};
+
+/// As many are taken whether or not anybody waits for them: enough share a sync.
+const ENOUGH: usize = 256;
 
 /// Something to be written.
 #[derive(Debug)]
@@ -99,8 +103,14 @@ struct State {
     /// Bytes that wait or are being written.
     bytes: usize,
     next_ticket: u64,
-    /// How many have to wait before the writer is woken.
-    wanted: usize,
+    /// Whether somebody waits for one of them.
+    is_awaited: bool,
+    /// When the first of them arrived.
+    since: Option<Instant>,
+    /// Whether the writer could begin nothing with only a few of them.
+    writer_is_busy: bool,
+    /// Whether the writer wakes by itself in time for an append that nobody waits for.
+    writer_looks: bool,
     /// Another thread than a caller has work for the writer.
     writer_woken: bool,
     closed: bool,
@@ -114,6 +124,8 @@ pub(crate) struct Queue {
     state: Mutex<State>,
     arrived: Condvar,
     bytes_max: usize,
+    /// How long an append that nobody waits for is kept for what follows.
+    patience: Duration,
 }
 
 impl State {
@@ -124,24 +136,38 @@ impl State {
             None => Ok(()),
         }
     }
+
+    /// Whether the writer goes on, rather than wait for more.
+    fn is_due(&self) -> bool {
+        let n = self.waiting.len();
+        let is_enough = if self.writer_is_busy { n >= OFFLOAD_MIN } else { self.is_awaited || n >= ENOUGH };
+        self.writer_woken || self.closed || is_enough
+    }
 }
 
 impl Queue {
-    pub(crate) fn new(bytes_max: usize) -> Self {
+    pub(crate) fn new(bytes_max: usize, patience: Duration) -> Self {
         let state = State {
             waiting: VecDeque::new(),
             bytes: 0,
             next_ticket: 0,
-            wanted: 1,
+            is_awaited: false,
+            since: None,
+            writer_is_busy: false,
+            writer_looks: false,
             writer_woken: false,
             closed: false,
             refusal: None,
         };
-        Self { fences: Fences::default(), state: Mutex::new(state), arrived: Condvar::new(), bytes_max }
+        Self { fences: Fences::default(), state: Mutex::new(state), arrived: Condvar::new(), bytes_max, patience }
     }
 
-    /// Appends an entry. One that alone exceeds the limit is accepted if the queue is empty.
+    /// Appends an entry that somebody waits for. One that alone exceeds the limit is accepted if the queue is empty.
     pub(crate) fn push(&self, op: Op, bytes: usize, answer: Answer) {
+        self.push_as(op, bytes, answer, true);
+    }
+
+    fn push_as(&self, op: Op, bytes: usize, answer: Answer, is_awaited: bool) {
         let mut state = self.state.lock();
         if let Some(error) = self.refusal(&state, &op, bytes) {
             drop(state);
@@ -150,10 +176,26 @@ impl Queue {
         state.bytes += bytes;
         let ticket = state.next_ticket;
         state.next_ticket += 1;
+        let was_due = state.is_due();
         state.waiting.push_back(Waiting { op, bytes, ticket, answer });
-        let enough = state.waiting.len() == state.wanted;
+        state.is_awaited |= is_awaited;
+        let must_look = state.since.is_none() && !state.writer_looks;
+        state.since.get_or_insert_with(Instant::now);
+        let wakes = must_look || !was_due && state.is_due();
         drop(state);
-        if enough {
+        if wakes {
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Somebody waits now for what was appended so far.
+    pub(crate) fn hurry(&self) {
+        let mut state = self.state.lock();
+        let was_due = state.is_due();
+        state.is_awaited |= !state.waiting.is_empty();
+        let wakes = !was_due && state.is_due();
+        drop(state);
+        if wakes {
             self.arrived.notify_one();
         }
     }
@@ -167,10 +209,10 @@ impl Queue {
                 return async move { Err(refusal.into_error()) }.boxed();
             }
         };
-        let blobs = std::mem::take(&mut append.blobs);
+        let (blobs, is_awaited) = (std::mem::take(&mut append.blobs), append.is_awaited);
         let addition = Addition::from(append);
         let (sender, receiver) = oneshot::channel();
-        self.push(Op::Append { addition, blobs }, bytes, Answer::Append(sender));
+        self.push_as(Op::Append { addition, blobs }, bytes, Answer::Append(sender), is_awaited);
         receiver
             .map(|answer| match answer {
                 Ok(answer) => answer.map_err(Refusal::into_error),
@@ -224,21 +266,34 @@ impl Queue {
         self.fences.raise(thread, error)
     }
 
-    /// Moves waiting entries, up to about `bytes_max`, into `out`. If fewer than `wanted` wait, it waits for that many,
-    /// for a nudge, or up to `wait_max`, and then takes those that are there. Returns false if the queue is closed and
-    /// empty.
+    /// Moves waiting entries, up to about `bytes_max`, into `out`. It waits for one that somebody waits for, for enough of
+    /// them, for a nudge, or until the first has waited long enough, at most `wait_max`; if the writer `is_busy`, only for
+    /// enough of them or a nudge. Returns false if the queue is closed and empty.
     pub(crate) fn take(
         &self,
         out: &mut VecDeque<Waiting>,
         bytes_max: usize,
-        wanted: usize,
+        is_busy: bool,
         wait_max: Duration,
     ) -> bool {
         let mut state = self.state.lock();
-        if state.waiting.len() < wanted && !state.writer_woken && !state.closed {
-            state.wanted = wanted;
-            self.arrived.wait_for(&mut state, wait_max);
+        state.writer_is_busy = is_busy;
+        let mut now = Instant::now();
+        let until = now + wait_max;
+        // What follows soon need not wake it.
+        let looks_at = now + self.patience;
+        while !state.is_due() {
+            let due = state.since.filter(|_| !is_busy).map(|since| since + self.patience);
+            let looks_next = if now < looks_at { looks_at } else { until };
+            let wakes_at = due.unwrap_or(looks_next).min(until);
+            if wakes_at <= now {
+                break;
+            }
+            state.writer_looks = is_busy || wakes_at < until;
+            self.arrived.wait_until(&mut state, wakes_at);
+            now = Instant::now();
         }
+        state.writer_looks = true;
         state.writer_woken = false;
         if state.waiting.is_empty() {
             return !state.closed;
@@ -246,6 +301,7 @@ impl Queue {
         // Bytes that are being written count too, so this is the common case.
         if out.is_empty() && state.bytes <= bytes_max {
             std::mem::swap(out, &mut state.waiting);
+            (state.is_awaited, state.since) = (false, None);
             return true;
         }
         let mut bytes = 0;
@@ -255,6 +311,9 @@ impl Queue {
             }
             bytes += next.bytes;
             out.extend(state.waiting.pop_front());
+        }
+        if state.waiting.is_empty() {
+            (state.is_awaited, state.since) = (false, None);
         }
         true
     }
@@ -287,3 +346,6 @@ impl Queue {
         self.state.lock().closed
     }
 }
+
+#[cfg(test)]
+mod tests;

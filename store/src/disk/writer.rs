@@ -16,7 +16,6 @@ use rethread_events::ids::{Hash, Position, ThreadId};
 
 pub(crate) use commit::Committer;
 
-use super::answer::OFFLOAD_MIN;
 use super::frame::Stamp;
 use super::journal::{Cursor, FILE_BYTES_MAX, Journal};
 use super::queue::{Answer, Op, Queue, Waiting};
@@ -130,10 +129,9 @@ impl Writer {
     pub(crate) fn run(mut self) -> Result<Journal, StoreError> {
         let mut waiting = VecDeque::new();
         loop {
-            // While a group is in flight, taking appends at once gains nothing, and waking for each costs much.
-            let wanted = if self.flight.is_in_flight() { OFFLOAD_MIN } else { 1 };
             let room = GROUP_BYTES_MAX - self.group_bytes().min(GROUP_BYTES_MAX - 1);
-            let is_open = self.queue.take(&mut waiting, room, wanted, IDLE);
+            // While a group is in flight, taking appends at once gains nothing, and waking for each costs much.
+            let is_open = self.queue.take(&mut waiting, room, self.flight.is_in_flight(), IDLE);
             let is_idle = waiting.is_empty() && !self.flight.is_in_flight();
             for next in waiting.drain(..) {
                 self.gather(next);

@@ -127,7 +127,7 @@ impl Publisher {
     pub(super) fn run(mut self) {
         let mut waiting = VecDeque::new();
         loop {
-            let is_open = self.queue.take(&mut waiting, usize::MAX, 1, TICK);
+            let is_open = self.queue.take(&mut waiting, usize::MAX, false, TICK);
             if waiting.is_empty() && self.unsent.is_empty() {
                 self.fenced.clear();
             }

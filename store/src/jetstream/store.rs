@@ -104,6 +104,10 @@ impl Store for JetStreamStore {
         self.queue.append(append)
     }
 
+    fn hurry(&self) {
+        self.queue.hurry();
+    }
+
     fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError> {
         plan::payload_fits(bytes.len())?;
         let hash = Hash::of(bytes);

@@ -60,7 +60,7 @@ pub(crate) struct Addition {
 
 impl From<Append> for Addition {
     fn from(append: Append) -> Self {
-        let Append { thread, expected, fork_of, trace, tag, records, blobs: _, keys } = append;
+        let Append { thread, expected, fork_of, trace, tag, records, blobs: _, keys, is_awaited: _ } = append;
         let items = records.into_iter().map(Item::from).collect();
         Self { thread, expected, fork_of, trace, tag, items, keys }
     }

@@ -35,6 +35,7 @@ async fn thread_of_a_newer_version_is_refused_and_the_others_go_on() {
         records: vec![record],
         blobs: Vec::new(),
         keys: Vec::new(),
+        is_awaited: true,
     };
     cluster.stores[0].append(begins).await.unwrap();
 
