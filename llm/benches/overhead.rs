@@ -50,9 +50,10 @@ fn answer(mut stream: TcpStream) {
             continue;
         }
         let hold = head.contains("/hold/");
+        let form = FORMS.iter().find(|form| head.contains(form.path)).unwrap();
+        let is_streamed = body.contains("\"stream\":true") || form.provider == Provider::Gemini;
         have = 0;
-        let sent =
-            if body.contains("\"stream\":true") { stream_answer(&mut stream, hold) } else { whole_answer(&mut stream) };
+        let sent = if is_streamed { stream_answer(&mut stream, form, hold) } else { whole_answer(&mut stream) };
         if sent.is_err() {
             return;
         }
@@ -64,46 +65,86 @@ fn whole_answer(stream: &mut TcpStream) -> std::io::Result<()> {
     write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// Chunks as a provider sends them, about 250 bytes each, some to a packet.
-fn stream_answer(stream: &mut TcpStream, hold: bool) -> std::io::Result<()> {
-    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")?;
-    let chunk = |delta: &str, finish: &str| {
-        let data = format!(
-            "data: {{\"id\":\"chatcmpl-abcdefghijklmnop\",\"object\":\"chat.completion.chunk\",\"created\":1790000000,\"model\":\"gpt-4o-2024-08-06\",\"service_tier\":\"default\",\"system_fingerprint\":\"fp_0123456789\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"logprobs\":null,\"finish_reason\":{finish}}}],\"obfuscation\":\"abcdef\"}}\n\n"
-        );
-        format!("{:x}\r\n{data}\r\n", data.len())
-    };
-    if hold {
-        stream.write_all(chunk("{\"content\":\" word\"}", "null").as_bytes())?;
-        std::thread::sleep(Duration::from_secs(2));
-    } else {
-        let mut packet = String::new();
-        for n in 0..CHUNKS {
-            packet.push_str(&chunk("{\"content\":\" word\"}", "null"));
-            if n % 4 == 3 {
-                stream.write_all(packet.as_bytes())?;
-                packet.clear();
-            }
-        }
-    }
-    stream.write_all(chunk("{}", "\"stop\"").as_bytes())?;
-    stream.write_all(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
+/// The events of a stream as a provider sends them: those before the pieces of text, one piece, those after them.
+struct Form {
+    provider: Provider,
+    model: &'static str,
+    /// The part of the path that names it.
+    path: &'static str,
+    before: &'static str,
+    piece: &'static str,
+    after: &'static str,
 }
 
-fn client(address: SocketAddr, path: &str) -> Arc<dyn Client> {
-    let mut profile = Profile::new(Provider::OpenaiChat, "gpt-4o");
+const FORMS: [Form; 4] = [
+    Form {
+        provider: Provider::OpenaiChat,
+        model: "gpt-4o",
+        path: "/chat/completions",
+        before: "",
+        piece: "data: {\"id\":\"chatcmpl-abcdefghijklmnop\",\"object\":\"chat.completion.chunk\",\"created\":1790000000,\"model\":\"gpt-4o-2024-08-06\",\"service_tier\":\"default\",\"system_fingerprint\":\"fp_0123456789\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"},\"logprobs\":null,\"finish_reason\":null}],\"obfuscation\":\"abcdef\"}\n\n",
+        after: "data: {\"id\":\"chatcmpl-abcdefghijklmnop\",\"object\":\"chat.completion.chunk\",\"created\":1790000000,\"model\":\"gpt-4o-2024-08-06\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
+    },
+    Form {
+        provider: Provider::OpenaiResponses,
+        model: "gpt-6.1-sol",
+        path: "/responses",
+        before: "event: response.output_item.added\ndata: {\"type\":\"response.output_item.added\",\"sequence_number\":2,\"output_index\":0,\"item\":{\"id\":\"msg_1\",\"type\":\"message\",\"status\":\"in_progress\",\"content\":[],\"role\":\"assistant\"}}\n\n",
+        piece: "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":5,\"item_id\":\"msg_0123456789abcdef0123456789abcdef\",\"output_index\":0,\"content_index\":0,\"delta\":\" word\",\"logprobs\":[],\"obfuscation\":\"abcdef\"}\n\n",
+        after: "event: response.completed\ndata: {\"type\":\"response.completed\",\"sequence_number\":9,\"response\":{\"id\":\"resp_1\",\"object\":\"response\",\"status\":\"completed\",\"model\":\"gpt-6.1-sol\",\"output\":[{\"id\":\"msg_1\",\"type\":\"message\",\"status\":\"completed\",\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\",\"text\":\"words\",\"annotations\":[]}]}],\"usage\":{\"input_tokens\":10,\"output_tokens\":6,\"total_tokens\":16}}}\n\n",
+    },
+    Form {
+        provider: Provider::Anthropic,
+        model: "claude-sonnet-5-5",
+        path: "/messages",
+        before: "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"claude-sonnet-5-5\",\"content\":[],\"stop_reason\":null,\"usage\":{\"input_tokens\":10,\"output_tokens\":1}}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
+        piece: "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\" word\"}}\n\n",
+        after: "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\nevent: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\",\"stop_sequence\":null},\"usage\":{\"output_tokens\":2000}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+    },
+    Form {
+        provider: Provider::Gemini,
+        model: "gemini-3.8-flash",
+        path: ":streamGenerateContent",
+        before: "",
+        piece: "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\" word\"}],\"role\":\"model\"},\"index\":0}],\"usageMetadata\":{\"promptTokenCount\":10,\"candidatesTokenCount\":6,\"totalTokenCount\":16,\"promptTokensDetails\":[{\"modality\":\"TEXT\",\"tokenCount\":10}]},\"modelVersion\":\"gemini-3.8-flash\",\"responseId\":\"abcdefghijklmnop\"}\n\n",
+        after: "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"\"}],\"role\":\"model\"},\"finishReason\":\"STOP\",\"index\":0}],\"usageMetadata\":{\"promptTokenCount\":10,\"candidatesTokenCount\":6,\"totalTokenCount\":16},\"modelVersion\":\"gemini-3.8-flash\"}\n\n",
+    },
+];
+
+/// Sends the events, some of them to a packet.
+fn stream_answer(stream: &mut TcpStream, form: &Form, hold: bool) -> std::io::Result<()> {
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")?;
+    let chunk = |data: &str| format!("{:x}\r\n{data}\r\n", data.len());
+    if !form.before.is_empty() {
+        stream.write_all(chunk(form.before).as_bytes())?;
+    }
+    if hold {
+        stream.write_all(chunk(form.piece).as_bytes())?;
+        std::thread::sleep(Duration::from_secs(2));
+    } else {
+        let packet = chunk(form.piece).repeat(4);
+        for _ in 0..CHUNKS / 4 {
+            stream.write_all(packet.as_bytes())?;
+        }
+    }
+    stream.write_all(chunk(form.after).as_bytes())?;
+    stream.write_all(b"0\r\n\r\n")
+}
+
+fn client(address: SocketAddr, path: &str, form: &Form) -> Arc<dyn Client> {
+    let mut profile = Profile::new(form.provider, form.model);
     profile.base_url = Some(format!("http://{address}{path}"));
-    let mut profiles = Profiles::empty().with_env(|_| None);
+    let mut profiles = Profiles::empty().with_env(|_| Some("k".into()));
     profiles.insert("p", profile);
     profiles.client("p").unwrap()
 }
 
-fn request(stream: bool) -> Request {
+fn request(form: &Form, stream: bool) -> Request {
     let messages = vec![
         Arc::new(Message::text(Role::System, "You are a helpful assistant. Be brief.")),
         Arc::new(Message::text(Role::User, "What is the answer to life, the universe and everything?")),
     ];
-    Request { stream, ..Request::new("gpt-4o", messages) }
+    Request { stream, ..Request::new(form.model, messages) }
 }
 
 /// Counts pieces, as a subscriber would.
@@ -135,10 +176,11 @@ fn rss_mib() -> f64 {
 fn calls(c: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let address = serve();
-    let client = client(address, "/v1");
+    let [chat, ..] = &FORMS;
+    let of_chat = client(address, "/v1", chat);
     let mut group = c.benchmark_group("cpu of the client");
     group.sample_size(20).measurement_time(Duration::from_secs(3)).warm_up_time(Duration::from_millis(500));
-    let (whole, streamed) = (request(false), request(true));
+    let (whole, streamed) = (request(chat, false), request(chat, true));
     // The floor: the HTTP library alone, with bodies of the same size, of which nothing is read.
     let http = reqwest::Client::new();
     let url = format!("http://{address}/v1/chat/completions");
@@ -167,26 +209,29 @@ fn calls(c: &mut Criterion) {
             runtime.block_on(async {
                 let start = cpu();
                 for _ in 0..n {
-                    black_box(client.call(&whole, CallContext::new("k", &mut ())).await.unwrap());
+                    black_box(of_chat.call(&whole, CallContext::new("k", &mut ())).await.unwrap());
                 }
                 cpu() - start
             })
         });
     });
     group.throughput(Throughput::Elements(CHUNKS as u64));
-    group.bench_function("2000 streamed chunks", |b| {
-        b.iter_custom(|n| {
-            runtime.block_on(async {
-                let start = cpu();
-                for _ in 0..n {
-                    let mut pieces = Pieces(0);
-                    client.call(&streamed, CallContext::new("k", &mut pieces)).await.unwrap();
-                    assert_eq!(pieces.0, CHUNKS);
-                }
-                cpu() - start
-            })
+    for form in &FORMS {
+        let (client, streamed) = (client(address, "/v1", form), request(form, true));
+        group.bench_function(format!("2000 streamed chunks of {}", form.provider.name()), |b| {
+            b.iter_custom(|n| {
+                runtime.block_on(async {
+                    let start = cpu();
+                    for _ in 0..n {
+                        let mut pieces = Pieces(0);
+                        client.call(&streamed, CallContext::new("k", &mut pieces)).await.unwrap();
+                        assert_eq!(pieces.0, CHUNKS);
+                    }
+                    cpu() - start
+                })
+            });
         });
-    });
+    }
     group.finish();
 }
 
@@ -226,8 +271,9 @@ fn large_requests(c: &mut Criterion) {
 /// A thousand streams that have begun and wait. The server's threads are in the same process and in the figure.
 fn many_streams(_: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let client = client(serve(), "/hold/v1");
-    let request = request(true);
+    let [chat, ..] = &FORMS;
+    let client = client(serve(), "/hold/v1", chat);
+    let request = request(chat, true);
     let before = rss_mib();
     let most = runtime.block_on(async {
         let calls = (0..1_000).map(|_| async {

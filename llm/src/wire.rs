@@ -15,6 +15,8 @@ pub(crate) mod json;
 pub(crate) mod openai_chat;
 #[cfg(feature = "openai")]
 pub(crate) mod openai_responses;
+#[cfg(any(feature = "gemini", feature = "openai"))]
+mod plain;
 #[cfg(feature = "http")]
 mod protocol;
 #[cfg(any(feature = "anthropic", feature = "openai"))]

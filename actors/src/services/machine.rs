@@ -48,8 +48,10 @@ impl Tools for Services {
             return None;
         }
         // If the folder cannot be used, each tool call reports it.
-        let workspace = self.workspace_of(own).ok()?;
-        Some(workspace.root().display().to_string())
+        match own {
+            None => Some(self.workspace.root().display().to_string()),
+            own => Some(self.workspace_of(own).ok()?.root().display().to_string()),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod grounding;
 mod partial;
+mod plain;
 mod read;
 mod schema;
 mod stream;

@@ -5,11 +5,12 @@ use rethread_events::message::{FinishReason, Media, Part, ProviderTool, Provider
 use serde_json::{Map, Value};
 
 use super::grounding::Grounding;
-use super::{NAME, partial};
+use super::{NAME, partial, plain};
 use crate::client::{Delta, Listener};
 use crate::error::LlmError;
 use crate::response::Response;
 use crate::wire::draft::{self, Details};
+use crate::wire::plain::replace;
 use crate::wire::{AnswerContext, fault, json};
 
 /// An answer, as far as it is known.
@@ -59,6 +60,17 @@ impl Answer {
         self.finish.is_some() || self.blocked.is_some()
     }
 
+    /// Takes a piece that holds nothing but text.
+    pub(super) fn plain(&mut self, piece: plain::Piece<'_>, listener: &mut dyn Listener) {
+        replace(&mut self.model, &piece.model_version);
+        replace(&mut self.id, &piece.response_id);
+        self.figures.add(piece.usage_metadata.into());
+        self.began = true;
+        let [candidate] = piece.candidates;
+        let [part] = candidate.content.parts;
+        self.said(&part.text.0, part.thought, None, listener);
+    }
+
     /// Takes an answer or the next piece of one.
     pub(super) fn add(&mut self, body: &Value, cx: AnswerContext, listener: &mut dyn Listener) -> Result<(), LlmError> {
         if let Some(model) = json::filled(body, "modelVersion") {
@@ -68,7 +80,7 @@ impl Answer {
             self.id = Some(id.to_owned());
         }
         if let Some(figures) = body.get("usageMetadata").filter(|u| u.is_object()) {
-            self.figures.add(figures);
+            self.figures.add(figures.into());
             self.service_tier = json::filled(figures, "trafficType").map(tier_of_traffic).or(self.service_tier.take());
         }
         let feedback = json::object(body, "promptFeedback");
@@ -105,16 +117,20 @@ impl Answer {
         if let Some(function) = function.filter(|f| f.is_object()) {
             self.call(function, signature, listener)?;
         } else if let Some(text) = json::text(part, "text") {
-            let thought = part.get("thought").and_then(Value::as_bool) == Some(true);
-            if !text.is_empty() && listener.wants_deltas() {
-                let text = text.to_owned();
-                listener.delta(if thought { Delta::Reasoning(text) } else { Delta::Text(text) });
-            }
-            if thought { self.thought(text, signature) } else { self.text(text, signature) }
+            let is_thought = part.get("thought").and_then(Value::as_bool) == Some(true);
+            self.said(text, is_thought, signature, listener);
         } else if let Some(fields) = part.as_object().filter(|fields| !fields.is_empty()) {
             self.other(fields);
         }
         Ok(())
+    }
+
+    fn said(&mut self, text: &str, is_thought: bool, signature: Option<String>, listener: &mut dyn Listener) {
+        if !text.is_empty() && listener.wants_deltas() {
+            let text = text.to_owned();
+            listener.delta(if is_thought { Delta::Reasoning(text) } else { Delta::Text(text) });
+        }
+        if is_thought { self.thought(text, signature) } else { self.text(text, signature) }
     }
 
     /// Takes what is neither text nor a call: what the model made, and what the provider's own tools did.
@@ -378,17 +394,17 @@ struct Figures {
 
 impl Figures {
     /// Figures are cumulative: the last ones win.
-    fn add(&mut self, figures: &Value) {
+    fn add(&mut self, new: Self) {
         let put = |known: &mut Option<u64>, new: Option<u64>| *known = new.or(*known);
-        put(&mut self.prompt, json::count(figures, "promptTokenCount"));
-        put(&mut self.answer, json::count(figures, "candidatesTokenCount"));
-        put(&mut self.thoughts, json::count(figures, "thoughtsTokenCount"));
-        put(&mut self.of_tools, json::count(figures, "toolUsePromptTokenCount"));
-        put(&mut self.total, json::count(figures, "totalTokenCount"));
-        put(&mut self.cached, json::count(figures, "cachedContentTokenCount"));
-        put(&mut self.audio_input, of_modality(figures, "promptTokensDetails", "AUDIO"));
-        put(&mut self.audio_output, of_modality(figures, "candidatesTokensDetails", "AUDIO"));
-        put(&mut self.image_output, of_modality(figures, "candidatesTokensDetails", "IMAGE"));
+        put(&mut self.prompt, new.prompt);
+        put(&mut self.answer, new.answer);
+        put(&mut self.thoughts, new.thoughts);
+        put(&mut self.of_tools, new.of_tools);
+        put(&mut self.total, new.total);
+        put(&mut self.cached, new.cached);
+        put(&mut self.audio_input, new.audio_input);
+        put(&mut self.audio_output, new.audio_output);
+        put(&mut self.image_output, new.image_output);
     }
 
     /// The neutral figures: the input is all that is billed as input, the output includes the thoughts.
@@ -414,6 +430,36 @@ impl Figures {
             image_output_tokens: self.image_output,
             n_searches: grounding.n_searches(model),
             ..Usage::default()
+        }
+    }
+}
+
+impl From<&Value> for Figures {
+    fn from(figures: &Value) -> Self {
+        Self {
+            prompt: json::count(figures, "promptTokenCount"),
+            answer: json::count(figures, "candidatesTokenCount"),
+            thoughts: json::count(figures, "thoughtsTokenCount"),
+            of_tools: json::count(figures, "toolUsePromptTokenCount"),
+            total: json::count(figures, "totalTokenCount"),
+            cached: json::count(figures, "cachedContentTokenCount"),
+            audio_input: of_modality(figures, "promptTokensDetails", "AUDIO"),
+            audio_output: of_modality(figures, "candidatesTokensDetails", "AUDIO"),
+            image_output: of_modality(figures, "candidatesTokensDetails", "IMAGE"),
+        }
+    }
+}
+
+impl From<plain::Figures> for Figures {
+    fn from(figures: plain::Figures) -> Self {
+        Self {
+            prompt: figures.prompt_token_count,
+            answer: figures.candidates_token_count,
+            thoughts: figures.thoughts_token_count,
+            of_tools: figures.tool_use_prompt_token_count,
+            total: figures.total_token_count,
+            cached: figures.cached_content_token_count,
+            ..Self::default()
         }
     }
 }

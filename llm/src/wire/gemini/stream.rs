@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::plain;
 use super::read::{self, Answer};
 use crate::client::Listener;
 use crate::error::LlmError;
@@ -26,6 +27,10 @@ impl Assembler for GeminiStream {
     fn event(&mut self, event: &Event, listener: &mut dyn Listener) -> Result<Progress, LlmError> {
         let data = event.data.trim();
         if data.is_empty() || data == "[DONE]" {
+            return Ok(if self.answer.ended() { Progress::Ending } else { Progress::More });
+        }
+        if let Ok(piece) = serde_json::from_str::<plain::Piece<'_>>(data) {
+            self.answer.plain(piece, listener);
             return Ok(if self.answer.ended() { Progress::Ending } else { Progress::More });
         }
         let value: Value = serde_json::from_str(data).map_err(|e| {

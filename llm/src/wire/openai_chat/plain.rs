@@ -1,17 +1,9 @@
-//! The chunk that nearly every chunk is: some text and nothing else. It is read some times faster than as a tree of
-//! JSON; other chunks are read as a tree, with the same result.
-
-use std::borrow::Cow;
+//! The chunk that nearly every chunk is: some text and nothing else.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// Nothing, or null.
-type Nothing = Option<Never>;
-
-/// What cannot be read: only its absence fits.
-#[derive(Debug, Deserialize)]
-pub(super) enum Never {}
+use crate::wire::plain::{First, Nothing, Text};
 
 /// A chunk of one choice. Keys that say nothing about the answer may hold anything; a key that might say something
 /// and does not fit makes the whole not fit.
@@ -32,10 +24,6 @@ pub(super) struct Chunk<'a> {
     #[serde(default, rename = "citations")]
     _citations: Nothing,
 }
-
-/// A text, copied only if it has escapes. As the value of an option, serde would copy a `Cow` always.
-#[derive(Debug, Deserialize)]
-pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 /// The choice of index 0.
 #[derive(Debug, Deserialize)]
@@ -68,18 +56,6 @@ pub(super) struct Delta<'a> {
     _reasoning_content: Nothing,
     #[serde(default, rename = "reasoning")]
     _reasoning: Nothing,
-}
-
-/// The index 0, or none.
-#[derive(Debug, Default, Deserialize)]
-#[serde(try_from = "Option<u64>")]
-struct First;
-
-impl TryFrom<Option<u64>> for First {
-    type Error = &'static str;
-    fn try_from(index: Option<u64>) -> Result<Self, Self::Error> {
-        if index.unwrap_or(0) == 0 { Ok(Self) } else { Err("another choice") }
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::client::{Delta, Listener};
 use crate::error::LlmError;
 use crate::response::Response;
 use crate::sse::Event;
+use crate::wire::plain::{Text, replace};
 use crate::wire::{AnswerContext, Assembler, Progress, fault, json};
 
 /// The pieces so far.
@@ -54,7 +55,7 @@ impl ChatStream {
         replace(&mut self.answer.model, &chunk.model);
         replace(&mut self.answer.service_tier, &chunk.service_tier);
         let [choice] = chunk.choices;
-        if let Some(plain::Text(text)) = choice.delta.content.filter(|text| !text.0.is_empty()) {
+        if let Some(Text(text)) = choice.delta.content.filter(|text| !text.0.is_empty()) {
             self.answer.say(&text, &mut |piece| pass(piece, listener));
         }
     }
@@ -109,16 +110,6 @@ fn pass(piece: Piece<'_>, listener: &mut dyn Listener) {
             Piece::Reasoning(text) => Delta::Reasoning(text.to_owned()),
             Piece::Refusal(text) => Delta::Refusal(text.to_owned()),
         });
-    }
-}
-
-/// Stores the last text that is not empty; it is copied only if it changed.
-fn replace(known: &mut Option<String>, new: &Option<plain::Text<'_>>) {
-    if let Some(plain::Text(new)) = new
-        && !new.is_empty()
-        && known.as_deref() != Some(new)
-    {
-        *known = Some(new.to_string());
     }
 }
 

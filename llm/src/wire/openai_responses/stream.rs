@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::read;
@@ -10,7 +11,23 @@ use crate::client::{Delta, Listener};
 use crate::error::LlmError;
 use crate::response::Response;
 use crate::sse::Event;
+use crate::wire::plain::Text;
 use crate::wire::{AnswerContext, Assembler, Progress, fault, json};
+
+/// The event that nearly every event is, read faster than as a tree. Whatever else it holds comes again in the last event.
+#[derive(Debug, Deserialize)]
+struct TextPiece<'a> {
+    #[serde(rename = "type")]
+    _kind: TextKind,
+    #[serde(borrow)]
+    delta: Text<'a>,
+}
+
+#[derive(Debug, Deserialize)]
+enum TextKind {
+    #[serde(rename = "response.output_text.delta")]
+    OutputText,
+}
 
 /// The pieces so far.
 pub(super) struct ResponsesStream {
@@ -80,6 +97,12 @@ impl Assembler for ResponsesStream {
         let data = event.data.trim();
         if data.is_empty() || data == "[DONE]" {
             return Ok(if self.last.is_some() { Progress::Done } else { Progress::More });
+        }
+        if let Ok(TextPiece { delta: Text(text), .. }) = serde_json::from_str(data) {
+            if !text.is_empty() && listener.wants_deltas() {
+                listener.delta(Delta::Text(text.into_owned()));
+            }
+            return Ok(Progress::More);
         }
         let mut value: Value = serde_json::from_str(data).map_err(|e| {
             let begin = crate::error::excerpt(data, 200);
