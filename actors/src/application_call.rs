@@ -28,11 +28,14 @@ impl ApplicationCall {
         step: Step,
         work: impl Future<Output = Result<T, ExecutionError>>,
     ) -> Option<Result<T, ExecutionError>> {
-        let work = self.crashes.clone().polled(step, contained(work).instrument(self.span.span()));
+        let work = self.crashes.clone().polled(&step, contained(work).instrument(self.span.span()));
         tokio::select! {
             biased;
             () = self.port.cancel.cancelled() => None,
-            answer = work => Some(answer.unwrap_or_else(Err)),
+            answer = work => {
+                self.crashes.completed(Some(step.clone()));
+                Some(answer.unwrap_or_else(Err))
+            }
         }
     }
 }

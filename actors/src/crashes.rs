@@ -147,18 +147,17 @@ impl Crashes {
         Some(Entered { _slot: slot, step: Some(step) })
     }
 
-    /// Runs the future, and marks the step as running whenever the future is polled.
-    pub(crate) async fn polled<F: Future>(self: Arc<Self>, step: Step, future: F) -> F::Output {
+    /// Runs the future, and marks the step as running whenever the future is polled. The caller knows whether the step has
+    /// then [completed](Crashes::completed): a call that was cancelled has not, and what it began may go on.
+    pub(crate) async fn polled<F: Future>(self: Arc<Self>, step: &Step, future: F) -> F::Output {
         let Some(register) = &self.register else { return future.await };
-        let bytes = register::slot(&step);
+        let bytes = register::slot(step);
         let mut future = pin!(future);
         let output = std::future::poll_fn(|cx| {
             let _under_way = register.enter(&bytes);
             future.as_mut().poll(cx)
         });
-        let output = output.await;
-        self.completed(Some(step));
-        output
+        output.await
     }
 
     /// Returns a function that begins the step, for work on another thread.

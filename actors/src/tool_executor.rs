@@ -79,7 +79,12 @@ impl Handler<CallTool> for ToolExecutor {
                 Ok(cx) => {
                     let called = services.tools.call(name.as_str(), arguments.into_value(), cx.clone());
                     let called = contained(called).instrument(span.span());
-                    let answer = services.crashes.clone().polled(step, called).await.unwrap_or_else(Err);
+                    let answer = services.crashes.clone().polled(&step, called).await.unwrap_or_else(Err);
+                    // Work that was given up may not have begun, and may go on.
+                    let timed_out = answer.as_ref().is_err_and(|error| error.kind == ErrorKind::Timeout);
+                    if !timed_out && !port.cancel.is_cancelled() {
+                        services.crashes.completed(Some(step));
+                    }
                     (cx.has_begun(), answer)
                 }
                 Err(error) => (false, Err(error)),

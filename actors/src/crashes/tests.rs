@@ -200,7 +200,8 @@ fn a_process_that_ends_between_steps_counts_nothing() {
     life(folder.path(), 3, |_, crashes| {
         drop(crashes.enter(|| step(1, "one")));
         // A future is in its step while it is polled, and not while it waits.
-        let mut waits = Box::pin(crashes.clone().polled(step(1, "two"), std::future::pending::<()>()));
+        let two = step(1, "two");
+        let mut waits = Box::pin(crashes.clone().polled(&two, std::future::pending::<()>()));
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(waits.as_mut().poll(&mut cx).is_pending());
         std::mem::forget(waits);
@@ -240,6 +241,34 @@ async fn ask(runtime: &Runtime, n: u8) {
     let workflow = crate::parse_workflow(ASKS.as_bytes()).unwrap();
     let asked = runtime.start(StartThread::new(workflow, "input").id(thread(n))).await.unwrap();
     assert_eq!(asked.at_rest().await.unwrap().status, Status::Waiting);
+}
+
+/// A call that is given up has not completed: a process that dies in the next one has died in it again.
+#[test]
+fn crash_count_of_a_tool_stays_when_its_call_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let tool = Step::new(thread(1), Class::Run, "tool `waits`, call 2".into(), 2);
+    dies(folder, std::slice::from_ref(&tool));
+    block_on(async {
+        let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+        let wait = move |(): (), cx: crate::ToolContext| {
+            begun.send(()).unwrap();
+            async move {
+                cx.cancel.cancelled().await;
+                Err::<String, _>(ExecutionError::new(ErrorKind::Cancelled, "given up"))
+            }
+        };
+        let waits = crate::Tool::from_fn("waits", "Waits", wait).recovery(crate::Recovery::Safe);
+        let builder = Runtime::builder().data_dir(folder).workspace(std::env::temp_dir()).arbiters(1).tool(waits);
+        let runtime = builder.start().await.unwrap();
+        let workflow = "{version: '1', name: waits, nodes: [{id: wait, tool: {tool_name: waits}}]}";
+        let workflow = crate::parse_workflow(workflow.as_bytes()).unwrap();
+        runtime.start(StartThread::new(workflow, "input").id(thread(1))).await.unwrap();
+        begins.recv().await.unwrap();
+        runtime.shutdown().await.unwrap();
+    });
+    assert_eq!(counted(folder), [("tool `waits`, call 2".into(), 1)]);
 }
 
 #[test]
