@@ -191,7 +191,7 @@ impl AgentLoop {
         Ok(self.take_answer(&event.message, event.finish_reason, event.unusable.as_ref()))
     }
 
-    /// Whether an answer uses no tool although it had to.
+    /// Whether an answer uses no tool although it had to. The answers of a panel that one is chosen from are first answers.
     pub(super) fn ignores_choice(&self, message: &Message, finish_reason: FinishReason) -> bool {
         let request = &self.request;
         let is_forced = match &request.model.tool_choice {
@@ -199,7 +199,8 @@ impl AgentLoop {
             None => request.tool_mode.requires_one(),
         };
         let offers = !request.tools.is_empty() || request.tools_beside().next().is_some();
-        let is_first = self.iteration == self.leg.from + 1 && self.leg.wants == Wants::Anything;
+        let begins = self.iteration == self.leg.from + 1 || self.panel().is_some_and(|panel| panel.is_answering(request));
+        let is_first = begins && self.leg.wants == Wants::Anything;
         let has_said = matches!(finish_reason, FinishReason::Stop | FinishReason::Other);
         is_forced && offers && is_first && has_said && message.tool_calls().next().is_none()
     }

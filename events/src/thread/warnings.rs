@@ -26,7 +26,7 @@ pub(super) fn ahead(state: &State, event: &Event) -> Option<Event> {
 pub(super) fn tool_not_used(state: &State, event: &Event) -> Option<Event> {
     let Event::LlmCallCompleted(e) = event else { return None };
     let Work::Llm(agent_loop) = &state.node_run()?.work else { return None };
-    if agent_loop.panel().is_some() || !agent_loop.ignores_choice(&e.message, e.finish_reason) {
+    if !agent_loop.ignores_choice(&e.message, e.finish_reason) {
         return None;
     }
     let detail = TOOL_NOT_USED.to_owned();

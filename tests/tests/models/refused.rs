@@ -195,6 +195,30 @@ fn ignored_requirement_to_use_a_tool_is_a_warning_or_an_error() {
 }
 
 #[test]
+fn each_model_of_a_panel_that_ignores_a_requirement_is_warned_about() {
+    let (lane, _provider) = scripted(Wire::OpenaiChat, |_, body| {
+        let is_judge = body.to_string().contains("the number");
+        Said::Text(if is_judge { r#"{"choice": 1, "reason": "so"}"# } else { "I would rather not." }.into())
+    });
+    let nodes = |mode: &str, combine: &str| {
+        format!(
+            "nodes:\n  - {{id: a, llm: {{profile_id: main, user_prompt: go, tool_mode: {mode}, available_tools: \
+             [list_folder], strategy: {{multi_llm: {{profiles: [{{name: one, profile_id: main}}, {{name: two, profile_id: main}}], combine: {combine}}}}}}}}}\n"
+        )
+    };
+    let codes = || lane.events("WARNING").iter().map(|event| event["data"]["code"].clone()).collect::<Vec<_>>();
+    lane.workflow("required", &nodes("required", "judge"));
+    lane.run("run required.yaml --quiet").ok();
+    assert_eq!(codes(), ["tool_not_used", "tool_not_used"]);
+    lane.workflow("enforced", &nodes("enforced", "judge"));
+    lane.run("run enforced.yaml --quiet").code(1).says("had to use a tool");
+    // Answers that are merged use no tools.
+    lane.workflow("merged", &nodes("auto", "merge"));
+    lane.run("run merged.yaml --quiet").ok();
+    assert_eq!(codes(), [""; 0]);
+}
+
+#[test]
 fn proxy_of_the_environment_is_not_used_for_this_machine() {
     let (lane, _provider) = scripted(Wire::OpenaiChat, |_, _| Said::Text("hi".into()));
     lane.scene.write("request.json", json!({ "messages": [{ "role": "user", "content": "hi" }] }).to_string());

@@ -155,6 +155,11 @@ impl Panel {
         Some(ModelRequest { execution, messages, tool_choice: None, iteration: 1, form, ..said })
     }
 
+    /// Whether the models answer, and one of their answers is to be chosen.
+    pub(super) fn is_answering(&self, request: &LlmExecutionRequest) -> bool {
+        self.choice == Choice::None && of(request).is_some_and(|strategy| strategy.combine == Combine::Judge)
+    }
+
     /// The first call: all of them read what it reads.
     pub(in super::super) fn first_call(&self) -> Option<CallId> {
         self.first
