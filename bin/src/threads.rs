@@ -357,7 +357,16 @@ pub(crate) fn pending_in_words(pending: &Value) -> String {
         }
         Some("interaction") => format!("a person, question {}: {}", text("id"), output::sanitize(&text("prompt"), 200)),
         Some("tool_call") => format!("tool {}, attempt {}", text("name"), pending["attempt"]),
-        Some("llm_call") => format!("the model, attempt {}", pending["attempt"]),
+        Some("llm_call") => match &pending["failed_try"] {
+            Value::Null => format!("the model, attempt {}", pending["attempt"]),
+            failed => format!(
+                "the model, attempt {}: try {} failed ({}), the next one begins at {}",
+                pending["attempt"],
+                failed["number"],
+                failed["kind"].as_str().unwrap_or_default(),
+                failed["next_at"].as_str().unwrap_or_default()
+            ),
+        },
         Some("strategy") => format!("the application's strategy, attempt {}", pending["attempt"]),
         Some("guardrail") => format!("the application's guardrail, attempt {}", pending["attempt"]),
         Some("context_processor") => format!("processor {}, attempt {}", text("name"), pending["attempt"]),

@@ -182,7 +182,6 @@ pub struct LlmCallRetried {
 }
 
 /// LLM_TRY_FAILED: one try inside a call failed and the client will try again, with the same model or with a fallback.
-/// Informational.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmTryFailed {
     /// The node that the call belongs to; the thread fills it in as it records the event.

@@ -292,7 +292,7 @@ events! {
     40 LlmExecutionRequest boxed "LLM_EXECUTION_REQUEST" v 1 State;
     41 LlmCallRequested "LLM_CALL_REQUESTED" v 1 State call;
     42 LlmCallRetried "LLM_CALL_RETRIED" v 1 State call;
-    43 LlmTryFailed "LLM_TRY_FAILED" v 1 Informational call error;
+    43 LlmTryFailed "LLM_TRY_FAILED" v 1 State call error;
     57 LlmRequestChanged "LLM_REQUEST_CHANGED" v 1 Informational call;
     44 LlmExecutionProgress "LLM_EXECUTION_PROGRESS" v 1 Informational call;
     45 LlmCallCompleted boxed "LLM_CALL_COMPLETED" v 1 State call;

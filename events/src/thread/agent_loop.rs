@@ -199,7 +199,8 @@ impl AgentLoop {
             None => request.tool_mode.requires_one(),
         };
         let offers = !request.tools.is_empty() || request.tools_beside().next().is_some();
-        let begins = self.iteration == self.leg.from + 1 || self.panel().is_some_and(|panel| panel.is_answering(request));
+        let begins =
+            self.iteration == self.leg.from + 1 || self.panel().is_some_and(|panel| panel.is_answering(request));
         let is_first = begins && self.leg.wants == Wants::Anything;
         let has_said = matches!(finish_reason, FinishReason::Stop | FinishReason::Other);
         is_forced && offers && is_first && has_said && message.tool_calls().next().is_none()

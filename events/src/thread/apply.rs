@@ -20,7 +20,9 @@ use std::sync::Arc;
 
 use super::agent_loop::error_text;
 use super::asks::unanswered;
-use super::calls::{CallKind, CallStage, Interaction, OpenCall, OpenCalls, SignalRun, TimerRun, ToolRun, answer_hash};
+use super::calls::{
+    CallKind, CallStage, FailedTry, Interaction, OpenCall, OpenCalls, SignalRun, TimerRun, ToolRun, answer_hash,
+};
 use super::conversation::Conversation;
 use super::state::{AgentLoop, Aside, Ending, NodeRun, Phase, State, Steering, Work};
 use super::transition::{
@@ -382,19 +384,25 @@ impl State {
             Event::BranchEnded(e) => self.end_branch(seq, e),
             Event::JoinCompleted(e) => self.join(e),
 
+            Event::LlmTryFailed(e) => {
+                if let Some(CallKind::Model(call) | CallKind::Judge(call) | CallKind::Summary(call)) =
+                    self.calls.get_mut(e.call_id).map(|open| &mut open.kind)
+                {
+                    let (number, kind) = (e.try_number, e.error.kind);
+                    call.failed_try = Some(FailedTry { number, kind, next_at: at.plus_ms(e.wait_ms) });
+                }
+                self.has_begun()
+            }
             Event::ThreadRecovered(_)
             | Event::Warning(_)
-            | Event::LlmTryFailed(_)
             | Event::LlmRequestChanged(_)
             | Event::LlmExecutionProgress(_)
-            | Event::ToolExecutionProgress(_) => {
-                if self.run.is_some() {
-                    Ok(())
-                } else {
-                    Err(NOT_BEGUN)
-                }
-            }
+            | Event::ToolExecutionProgress(_) => self.has_begun(),
         }
+    }
+
+    fn has_begun(&self) -> Result<(), TransitionError> {
+        if self.run.is_some() { Ok(()) } else { Err(NOT_BEGUN) }
     }
 
     /// The conversation of the thread; shared with its readers until it changes.

@@ -25,7 +25,7 @@ pub use awaited::AwaitedRun;
 pub(super) use branch::AgentCall;
 pub use branch::BranchRun;
 pub use child::ChildRun;
-pub use model::ModelCall;
+pub use model::{FailedTry, ModelCall};
 pub use processor::ProcessorRun;
 pub use question::Interaction;
 pub(super) use question::{answer_hash, approval_prompt};

@@ -76,8 +76,8 @@ pub use agent_loop::Turn;
 pub use apply::FoldError;
 pub(crate) use asks::unanswered;
 pub use calls::{
-    ApplicationRun, AwaitedRun, BranchRun, CallKind, CallStage, ChildRun, Interaction, KeyOf, ModelCall, OpenCall,
-    OpenCalls, ProcessorRun, SignalRun, TimerRun, ToolRun,
+    ApplicationRun, AwaitedRun, BranchRun, CallKind, CallStage, ChildRun, FailedTry, Interaction, KeyOf, ModelCall,
+    OpenCall, OpenCalls, ProcessorRun, SignalRun, TimerRun, ToolRun,
 };
 pub use check::START_MESSAGES_MAX;
 pub use children::no_such_thread;

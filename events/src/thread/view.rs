@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
 use serde_json::{Value, json};
 
+use super::calls::FailedTry;
 use super::effects::Effect;
 use super::path::Visit;
 use super::state::{Checkpoint, Control, Frame, HookRun, Phase, QueuePlace, State, Totals};
@@ -272,6 +273,9 @@ impl State {
             Effect::CallModel(open) => json!({
                 "kind": "llm_call", "id": id, "attempt": attempt,
                 "requested_at": open.requested_at, "deadline": open.deadline,
+                "failed_try": open.failed_try.map(|FailedTry { number, kind, next_at }| {
+                    json!({ "number": number, "kind": kind, "next_at": next_at })
+                }),
             }),
             Effect::CallTool(run) => json!({
                 "kind": "tool_call", "id": id, "attempt": attempt, "name": run.name, "arguments": run.arguments,

@@ -6,6 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use rethread_tests::attack;
 use rethread_tests::binary::{Running, Scene};
 use rethread_tests::needs;
+use rethread_tests::provider::{Provider, Said, Wire};
+use serde_json::json;
 
 use crate::{id_of, scene};
 
@@ -34,6 +36,27 @@ fn holding(scene: &Scene, file: &str) -> Running {
     let mut holder = Running::start(scene.command(["run", file, "--jsonl", "--no-input"]));
     holder.wait_for("LLM_CALL_REQUESTED");
     holder
+}
+
+#[test]
+fn show_says_that_a_model_is_asked_again_and_when() {
+    let scene = scene();
+    let provider = Provider::start(|_, _| Said::Refused(429));
+    let url = provider.base_url(Wire::OpenaiChat);
+    let retry = "retry = { base_ms = 60000, wait_max_ms = 60000 }";
+    let profile =
+        format!("provider = \"openai_chat\"\nmodel = \"m\"\nbase_url = \"{url}\"\nauth = \"none\"\n{retry}\n");
+    scene.write("rethread.toml", format!("[profiles.main]\n{profile}"));
+    let nodes = "nodes: [{id: think, llm: {profile_id: main, user_prompt: hi}}]";
+    scene.write("limited.yaml", format!("version: '1'\nname: limited\n{nodes}\n"));
+    let mut holder = Running::start(scene.command(["run", "limited.yaml", "--jsonl", "--no-input"]));
+    holder.wait_for("LLM_TRY_FAILED");
+    let shown = scene.run("show last").ok().stdout;
+    assert!(shown.contains("try 1 failed (rate_limit), the next one begins at 2"), "{shown}");
+    let state = scene.run("replay last --json").ok().json();
+    let failed = &state["pending"][0]["failed_try"];
+    assert_eq!((&failed["number"], &failed["kind"]), (&json!(1), &json!("rate_limit")), "{state}");
+    holder.kill();
 }
 
 #[test]
