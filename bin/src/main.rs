@@ -1,8 +1,11 @@
 //! The rethread command line. Data goes to stdout, talk to stderr.
 
-// Without the server, some shared code is unused.
-#![cfg_attr(not(feature = "server"), allow(dead_code))]
+// Without the server, or the agent of editors, some shared code is unused.
+#![cfg_attr(not(feature = "acp"), allow(dead_code))]
 
+#[cfg(not(feature = "acp"))]
+#[path = "acp_absent.rs"]
+mod acp;
 mod agent;
 mod answer;
 mod archive;
@@ -106,6 +109,8 @@ use crate::open::OpenArgs;
 use crate::remote::Client;
 #[cfg(not(feature = "server"))]
 use crate::serve as token;
+#[cfg(feature = "acp")]
+use crate::serve::acp;
 #[cfg(not(feature = "jetstream"))]
 use crate::stream::{self as cluster, self as copy};
 #[cfg(not(feature = "jetstream"))]
@@ -248,7 +253,7 @@ enum Command {
     /// Serve workflows and debugging tools to an MCP client
     Mcp(serve::mcp::McpArgs),
     /// Serve an agent to an editor that speaks ACP
-    Acp(serve::acp::AcpArgs),
+    Acp(acp::AcpArgs),
     /// Run tools for servers of rethread elsewhere, over NATS
     Worker(worker::WorkerArgs),
     /// Create, list and revoke the tokens of `rethread serve`
@@ -369,7 +374,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Gc(args) => gc::gc(open, args).await,
         Command::Serve(args) => serve::serve(open, args).await,
         Command::Mcp(args) => serve::mcp::mcp(open, args).await,
-        Command::Acp(args) => serve::acp::acp(open, args).await,
+        Command::Acp(args) => acp::acp(open, args).await,
         Command::Worker(args) => worker::run(open, args).await,
         Command::Token(args) => token::run(open, args),
         Command::Init(args) => init::run(open, &args),

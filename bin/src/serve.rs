@@ -64,6 +64,7 @@ use rethread::store::StoreError;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "acp")]
 pub(crate) use self::doors::acp::command as acp;
 pub(crate) use self::doors::mcp::stdio as mcp;
 use self::idempotency::blocking;

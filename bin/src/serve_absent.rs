@@ -34,17 +34,6 @@ pub(crate) mod mcp {
     }
 }
 
-pub(crate) mod acp {
-    use super::{ExitCode, Failure, OpenArgs, ServeArgs, WHY};
-
-    /// The agent of an editor.
-    pub(crate) type AcpArgs = ServeArgs;
-
-    pub(crate) async fn acp(_: &OpenArgs, _: AcpArgs) -> Result<ExitCode, Failure> {
-        Err(Failure::new(2, WHY))
-    }
-}
-
 pub(crate) fn run(_: &OpenArgs, _: TokenArgs) -> Result<ExitCode, Failure> {
     Err(Failure::new(2, WHY))
 }

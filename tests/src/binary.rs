@@ -15,7 +15,7 @@ pub const HANG: Duration = Duration::from_secs(120);
 
 /// The program `rethread`, built from the present sources in the profile of the running test.
 ///
-/// `cargo test --workspace` has built it already, because its package has an integration test; a test that is run
+/// `cargo test --workspace --all-features` has built it already, because its package has an integration test; a test that is run
 /// alone finds it missing or older than its sources and has cargo build it.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -26,7 +26,7 @@ pub fn program() -> &'static Path {
     })
 }
 
-/// An example of this package, as [`program`]: `cargo test --workspace` builds examples as well.
+/// An example of this package, as [`program`]: `cargo test --workspace --all-features` builds examples as well.
 pub fn example(name: &str) -> PathBuf {
     let program = folder().join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
     build_unless_fresh(&program, &["--example", name]);
@@ -91,7 +91,7 @@ fn build(folder: &Path, what: &[&str]) {
     let built = Command::new(cargo)
         // With the workspace and a small test, so that all crates have the features with which they are built already for tests:
         // a build of the program alone compiles the workspace again.
-        .args(["build", "--quiet", "--workspace", "--test", "docs"])
+        .args(["build", "--quiet", "--workspace", "--all-features", "--test", "docs"])
         .args(what)
         .args(["--profile", profile, "--target-dir"])
         .arg(folder.parent().unwrap())

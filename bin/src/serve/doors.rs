@@ -2,6 +2,7 @@
 //! them.
 
 pub(crate) mod a2a;
+#[cfg(feature = "acp")]
 pub(crate) mod acp;
 pub(crate) mod agui;
 mod answer_text;
