@@ -58,6 +58,11 @@ impl Envelope {
         self.details.put(name, Some(stop));
     }
 
+    /// Returns the figures so far, of all calls of models together.
+    pub(super) fn usage(&self) -> Usage {
+        sum(&self.figures.clone().calls())
+    }
+
     /// Puts an answer together, whole or streamed.
     pub(super) fn respond(self, mut content: Vec<Part>, cx: AnswerContext) -> Response {
         let has_calls = content.iter().any(|part| matches!(part, Part::ToolCall(_)));
@@ -76,10 +81,7 @@ impl Envelope {
             content.push(refusals::mark());
         }
         let calls = self.figures.calls();
-        let usage = calls.iter().fold(Usage::default(), |mut sum, call| {
-            sum.add(call);
-            sum
-        });
+        let usage = sum(&calls);
         Response {
             calls: if calls.len() > 1 { calls } else { Vec::new() },
             service_tier: self.service_tier,
@@ -187,8 +189,15 @@ fn with_input(block: &Value, input: Option<&str>) -> Value {
     block
 }
 
+fn sum(calls: &[Usage]) -> Usage {
+    calls.iter().fold(Usage::default(), |mut sum, call| {
+        sum.add(call);
+        sum
+    })
+}
+
 /// The figures as Anthropic reports them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Figures {
     /// Those of the answer.
     own: Usage,

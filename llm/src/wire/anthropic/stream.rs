@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rethread_events::message::Usage;
 use serde_json::Value;
 
 use super::read::{self, Envelope};
@@ -27,6 +28,8 @@ struct Block {
 pub(super) struct MessageStream {
     cx: AnswerContext,
     envelope: Envelope,
+    /// The usage that the envelope has.
+    usage: Usage,
     blocks: BTreeMap<u64, Block>,
     n_calls: usize,
     ended: bool,
@@ -34,7 +37,14 @@ pub(super) struct MessageStream {
 
 impl MessageStream {
     pub(super) fn new(cx: AnswerContext) -> Self {
-        Self { cx, envelope: Envelope::default(), blocks: BTreeMap::new(), n_calls: 0, ended: false }
+        Self {
+            cx,
+            envelope: Envelope::default(),
+            usage: Usage::default(),
+            blocks: BTreeMap::new(),
+            n_calls: 0,
+            ended: false,
+        }
     }
 
     fn start_block(&mut self, value: &Value, listener: &mut dyn Listener) {
@@ -111,12 +121,16 @@ impl Assembler for MessageStream {
             self.cx.malformed(format!("an event is not JSON ({e}): {begin}"))
         })?;
         match json::text(&value, "type").unwrap_or(&event.name) {
-            "message_start" => self.envelope.add(json::object(&value, "message")),
+            "message_start" => {
+                self.envelope.add(json::object(&value, "message"));
+                self.usage = self.envelope.usage();
+            }
             "content_block_start" => self.start_block(&value, listener),
             "content_block_delta" => self.continue_block(&value, listener),
             "message_delta" => {
                 self.envelope.add(&value);
                 self.envelope.add(json::object(&value, "delta"));
+                self.usage = self.envelope.usage();
             }
             "message_stop" => {
                 self.ended = true;
@@ -130,6 +144,10 @@ impl Assembler for MessageStream {
             _ => {}
         }
         Ok(Progress::More)
+    }
+
+    fn usage(&self) -> Usage {
+        self.usage
     }
 
     fn finish(self: Box<Self>) -> Result<Response, LlmError> {

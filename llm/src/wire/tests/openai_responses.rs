@@ -591,6 +591,20 @@ fn finish_reasons_are_mapped() {
 }
 
 #[test]
+fn failed_answer_keeps_its_usage() {
+    let used = |status: &str, usage: &str| {
+        let body = format!(r#"{{"status":"{status}","error":{{"message":"x"}},"output":[],"usage":{usage}}}"#);
+        let answer = serde_json::from_str(&body).unwrap();
+        let error = responses().answer(&answer, AnswerContext::new("p", 0)).unwrap_err();
+        error.usage.map(|usage| (usage.input_tokens, usage.output_tokens))
+    };
+    let figures = r#"{"input_tokens":10,"output_tokens":2}"#;
+    assert_eq!(used("failed", figures), Some((Some(10), Some(2))));
+    assert_eq!(used("cancelled", figures), Some((Some(10), Some(2))));
+    assert_eq!(used("failed", "null"), None);
+}
+
+#[test]
 fn call_that_is_incomplete_is_cut() {
     let answer = serde_json::json!({ "status": "completed", "output": [
         { "type": "function_call", "call_id": "a", "name": "f", "arguments": "", "status": "incomplete" },
