@@ -289,7 +289,7 @@ pub fn refused_by(profiles: &Profiles, named: NamedModel<'_>, node: &LlmNode) ->
         "tool_choice" if node.tool_choice.is_none() => "tool_mode",
         field => field,
     };
-    refused.unwrap_or_default().into_iter().map(|refused| (place(refused.field), refused.why)).collect()
+    refused.unwrap_or_default().into_iter().map(|refused| (place(refused.field.name()), refused.why)).collect()
 }
 
 /// Returns the faults of the script that a model of the provider `mock` is given, each with its path in `extra`.

@@ -81,11 +81,38 @@ def prices(model, makes):
     search = (model.get("search_context_cost_per_query") or {}).get("search_context_size_medium")
     if search is not None:
         out["search"] = nano(search, 10**9)
+    off_peak = off_peak_of(model)
+    if off_peak:
+        out["off_peak"] = off_peak
     # A model with a price per image token is billed by tokens: LiteLLM's price per image is then an example.
     image = model.get("output_cost_per_image")
     if image and "image" in makes and "image_output" not in out["standard"]:
         out["image"] = nano(image, 10**9)
     return out
+
+
+def minutes(window):
+    begin, end = (60 * int(part[:2]) + int(part[3:]) for part in window.split("-"))
+    return [begin, end or 24 * 60]
+
+
+def off_peak_of(model):
+    """Returns the rates at the hours at which the provider charges less, and these hours, in UTC.
+
+    api-docs.deepseek.com/quick_start/pricing: half the price except on weekdays from 01:00 to 04:00 and from 06:00 to
+    10:00. On public holidays of China it is half all day; these days are not in the table, so there the higher price counts.
+    """
+    block = model.get("off_peak_pricing")
+    if not block:
+        return None
+    assert block.keys() <= {"windows", *(key for keys in RATES.values() for key in keys)}, block
+    windows = [
+        {"days": window["weekdays"],
+         "minutes": [minutes(hours) for hours in ([window["hours_utc"]] if isinstance(window["hours_utc"], str)
+                                                  else window["hours_utc"])]}
+        for window in block["windows"]
+    ]
+    return {"rates": rates(block), "windows": windows}
 
 
 def abilities(model):
@@ -146,6 +173,38 @@ TOOL_CHANGES = BOUND_THINKING + (
 # output, adaptive thinking that is always on, "the same abilities" for Mythos 5.2. LiteLLM 1.110.2 lacks both models.
 # The pages that were read do not give the prices, so there are none here.
 LIKE = {"claude-fable-5-2": "claude-fable-5-1", "claude-mythos-5-2": "claude-mythos-5-1"}
+
+
+def percent(factor):
+    value = Decimal(str(factor)) * 100
+    assert value == value.to_integral_value(), factor
+    return int(value)
+
+
+# OpenAI's models before the 10 % for one region, "for models released on or after March 5, 2026"
+# (developers.openai.com/api/docs/guides/data-residency): GPT-5.4 came on that day.
+BEFORE_REGIONAL = re.compile(r"(?:ft:)?(?:gpt-3\.5|gpt-4|gpt-audio(?:-mini)?(?:-2025|$)|computer-use-preview|gpt-5(?!\.)|gpt-5\.[1-3]|o[134](?!\d))")
+
+
+def surcharges(provider, name, model):
+    """Returns the price of tokens by region and speed, in percent of the usual one. None: the prices hold for all.
+
+    Anthropic: `usage.inference_geo` (platform.claude.com/docs/en/manage-claude/data-residency) and `usage.speed`
+    (platform.claude.com/docs/en/build-with-claude/fast-mode); both multiply. OpenAI: the address, `regional` or `fedramp`.
+    """
+    if provider == "anthropic":
+        return {word: percent(factor) for word, factor in (model.get("provider_specific_entry") or {}).items()}
+    if provider != "openai":
+        return None
+    out = {}
+    regions = {model.get("regional_processing_uplift_multiplier_" + region) for region in ("us", "eu")}
+    assert len(regions) == 1, name
+    [regional] = regions
+    if regional or BEFORE_REGIONAL.match(name):
+        out["regional"] = percent(regional or 1)
+    if model.get("fedramp_uplift_multiplier"):
+        out["fedramp"] = percent(model["fedramp_uplift_multiplier"])
+    return out
 
 
 def anthropic(name, model, entry):
@@ -461,6 +520,9 @@ def entry_of(provider, name, model, listed):
         for field in ("forced_tool_choice", "parallel_tools", "strict_tools"):
             entry.pop(field, None)
     if price:
+        extra = surcharges(provider, name, model)
+        if extra is not None:
+            price["surcharges"] = extra
         entry["prices"] = price
         served = [tier for tier in ("flex", "priority", "ultrafast") if tier in price]
         if served:
@@ -559,6 +621,13 @@ def check(models):
     has("gemini/gemini-3.8-flash", schema_with_tools=None)
     pro = models["gemini/gemini-3.1-pro-preview"]["prices"]
     assert pro["long"][0]["above"] == 200000 and pro["search"] == 14 * 10**6
+    opus = models["anthropic/claude-opus-5-5"]["prices"]
+    assert opus["surcharges"] == {"fast": 200, "us": 110} and sonnet["prices"]["surcharges"] == {"us": 110}
+    assert sol["prices"]["surcharges"]["regional"] == 110
+    assert models["openai/gpt-4.1"]["prices"]["surcharges"]["regional"] == 100
+    assert "regional" not in models["openai/gpt-5.6-cyber"]["prices"]["surcharges"]
+    flash = models["deepseek/deepseek-flash"]["prices"]
+    assert flash["off_peak"]["rates"]["output"] * 2 == flash["standard"]["output"]
     for name, entry in models.items():
         efforts = entry.get("efforts")
         assert efforts is None or efforts == [e for e in EFFORTS if e in efforts] and efforts, name

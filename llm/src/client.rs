@@ -6,6 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use rethread_events::event::RequestChange;
 use rethread_events::memory::Embedding;
+use rethread_events::message::Usage;
 use rethread_events::thread::PermitObserver;
 use rethread_events::trace_context::TraceParent;
 use serde::{Deserialize, Serialize};
@@ -84,6 +85,12 @@ pub trait Listener: Send {
     /// The request that is sent differs from the one that was asked for. Each attempt says so anew.
     fn changed(&mut self, change: RequestChange) {
         let _ = change;
+    }
+
+    /// The provider reported the usage of this attempt so far, in a stream that has not ended. Figures are cumulative: the
+    /// last report of an attempt counts. A caller that cancels the call has no other account of what it used.
+    fn used(&mut self, usage: &Usage) {
+        let _ = usage;
     }
 
     /// Whether pieces are wanted at all. A client makes none for a listener that says no, and then they cost

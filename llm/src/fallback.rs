@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rethread_events::event::RequestChange;
+use rethread_events::message::Usage;
 
 use crate::client::{CallContext, Client, Delta, Layer, Listener, TryEvent, model_name};
 use crate::error::{ErrorKind, LlmError, is_retryable};
@@ -127,6 +128,10 @@ impl Listener for Counting<'_> {
 
     fn changed(&mut self, change: RequestChange) {
         self.inner.changed(change);
+    }
+
+    fn used(&mut self, usage: &Usage) {
+        self.inner.used(usage);
     }
 
     fn wants_deltas(&self) -> bool {

@@ -235,7 +235,7 @@ impl HttpClient {
         let mut base = crate::secret::without_secrets(self.base.clone());
         base.truncate(base.trim_end_matches('/').len());
         let profile = self.profile.as_ref().map(|name| format!("profile `{name}`, ")).unwrap_or_default();
-        LlmError { place: Some(format!("{profile}{base}; {next}")), ..error }
+        LlmError { place: Some(format!("{profile}{base}; {next}").into()), ..error }
     }
 
     fn timeout_error(&self, what: &str, after_ms: u64) -> LlmError {

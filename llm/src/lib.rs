@@ -50,7 +50,7 @@ pub use request::{CacheMode, Instructions, ReasoningOptions, Request, ResponseFo
 pub use response::{Cost, Response, UnitPrices};
 pub use rethread_events::message;
 pub use rethread_events::thread::Messages;
-pub use shape::{Refused, refused};
+pub use shape::{Field, Refused, refused};
 
 /// The example of the README is compiled.
 #[cfg(doctest)]

@@ -3,14 +3,36 @@
 //! Everything is integers: nano-dollars, and prices in nano-dollars per million tokens. A model whose price is not known
 //! has an unknown cost, never 0. Where a price depends on something that an answer does not say, the higher one counts.
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
 use rethread_events::message::Usage;
 use serde::{Deserialize, Serialize};
 
 use crate::response::{Cost, UnitPrices};
 
 mod dollars;
+mod off_peak;
 
 pub use dollars::ProfilePrices;
+pub use off_peak::OffPeak;
+
+/// The terms of a call that its price depends on, in words of the provider.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Terms<'a> {
+    /// The tier of service.
+    pub tier: Option<&'a str>,
+    /// The speed, such as `fast`.
+    pub speed: Option<&'a str>,
+    /// Where the model runs, such as `us`.
+    pub region: Option<&'a str>,
+    /// When the call began and ended, for prices by the hour; the standard prices if absent.
+    pub time: Option<[Timestamp; 2]>,
+}
+
+/// The words for a speed and a region that cost nothing extra. `not_available`: the model has no choice of regions.
+/// <https://platform.claude.com/docs/en/manage-claude/data-residency>
+const USUAL: [&str; 3] = ["standard", "global", "not_available"];
 
 macro_rules! rates {
     ($($(#[$doc:meta])* $field:ident,)*) => {
@@ -82,6 +104,13 @@ pub struct ModelPrices {
     /// The prices of longer prompts, the shortest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     long: Vec<ModelPrices>,
+    /// The price of tokens in a region or at a speed, in percent of the usual price. If absent, the prices hold for every
+    /// region and speed. Otherwise the price of one that is missing is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    surcharges: Option<BTreeMap<String, u64>>,
+    /// The standard prices at some hours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    off_peak: Option<OffPeak>,
     /// One search of the web by the provider, in nano-dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     search: Option<u64>,
@@ -104,7 +133,8 @@ impl ModelPrices {
 
     fn tier(&self, tier: Option<&str>) -> Option<Rates> {
         match tier {
-            Some("priority") => self.priority,
+            // Two words for one tier: <https://developers.openai.com/api/docs/guides/fast-mode>
+            Some("priority" | "fast") => self.priority,
             Some("flex") => self.flex,
             Some("batch") => self.batch,
             Some("ultrafast") => self.ultrafast,
@@ -112,10 +142,31 @@ impl ModelPrices {
         }
     }
 
-    /// The unit prices of a call with a prompt of this length in this tier of service. `None` if the price of tokens is
-    /// not known.
+    /// The product of all surcharges of these terms, as a fraction of whole numbers. `None` if one of them is unknown.
+    fn surcharge(&self, terms: Terms<'_>) -> Option<(u128, u128)> {
+        let Some(surcharges) = &self.surcharges else { return Some((1, 1)) };
+        // Faster tiers always cost more.
+        let dearer = terms.tier.filter(|tier| matches!(*tier, "fast" | "ultrafast") && self.tier(Some(tier)).is_none());
+        let words = [dearer, terms.speed, terms.region].into_iter().flatten().filter(|word| !USUAL.contains(word));
+        words
+            .map(|word| surcharges.get(word))
+            .try_fold((1, 1), |(percent, whole), found| Some((percent * u128::from(*found?), whole * 100)))
+    }
+
+    /// The unit prices of a call with a prompt of this length in this tier of service, at the usual speed in no particular
+    /// region. `None` if the price of tokens is not known.
     pub fn unit(&self, input_tokens: u64, tier: Option<&str>) -> Option<UnitPrices> {
-        let usual = self.tier(tier).unwrap_or_default().or(self.standard);
+        self.unit_on(input_tokens, Terms { tier, ..Terms::default() })
+    }
+
+    /// As [`Self::unit`], on these terms. `None` also if they cost extra, and how much is not known.
+    pub fn unit_on(&self, input_tokens: u64, terms: Terms<'_>) -> Option<UnitPrices> {
+        let (percent, whole) = self.surcharge(terms)?;
+        let with = |rate: u64| u64::try_from((u128::from(rate) * percent).div_ceil(whole)).unwrap_or(u64::MAX);
+        let tier = terms.tier;
+        let off_peak =
+            self.off_peak.as_ref().filter(|off_peak| off_peak.holds(terms.time)).map(|off_peak| off_peak.rates);
+        let usual = self.tier(tier).or(off_peak).unwrap_or_default().or(self.standard);
         let long = self.long.iter().rfind(|long| input_tokens > long.above);
         let rates = match long {
             None => usual,
@@ -125,24 +176,24 @@ impl ModelPrices {
             }
         };
         Some(UnitPrices {
-            input: rates.input?,
-            output: rates.output?,
-            cached_input: rates.cached_input,
-            cache_write: rates.cache_write,
-            reasoning: rates.reasoning,
-            cache_write_long: rates.cache_write_long,
-            audio_input: rates.audio_input,
-            audio_output: rates.audio_output,
-            image_output: rates.image_output,
+            input: with(rates.input?),
+            output: with(rates.output?),
+            cached_input: rates.cached_input.map(with),
+            cache_write: rates.cache_write.map(with),
+            reasoning: rates.reasoning.map(with),
+            cache_write_long: rates.cache_write_long.map(with),
+            audio_input: rates.audio_input.map(with),
+            audio_output: rates.audio_output.map(with),
+            image_output: rates.image_output.map(with),
             search: self.search,
             image: self.image,
         })
     }
 
-    /// Returns the cost of calls in this tier of service, each by the length of its own prompt, with the unit prices of the
-    /// first. `None` as in [`cost`], or if the price of tokens is not known.
-    pub fn cost(&self, calls: &[Usage], tier: Option<&str>) -> Option<Cost> {
-        let of = |call: &Usage| cost(self.unit(call.input_tokens.unwrap_or(0), tier)?, call);
+    /// Returns the cost of calls on these terms, each by the length of its own prompt, with the unit prices of the first.
+    /// `None` as in [`cost`], or if the price of tokens is not known.
+    pub fn cost(&self, calls: &[Usage], terms: Terms<'_>) -> Option<Cost> {
+        let of = |call: &Usage| cost(self.unit_on(call.input_tokens.unwrap_or(0), terms)?, call);
         let costs: Vec<Cost> = calls.iter().map(of).collect::<Option<_>>()?;
         let nanousd = costs.iter().map(|cost| cost.nanousd).fold(0, u64::saturating_add);
         Some(Cost { nanousd, ..*costs.first()? })
@@ -205,6 +256,16 @@ pub(crate) fn list_of(provider: crate::Provider, host: Option<&str>) -> Option<&
             .find(|(known, _)| host == *known || host.strip_suffix(known).is_some_and(|h| h.ends_with('.')))
             .map(|(_, list)| *list),
         Provider::Mock | Provider::Human => None,
+    }
+}
+
+/// The region of an address of OpenAI, whose price differs: `fedramp` for agencies of the United States, `regional` for all
+/// others that process data in one region.
+/// <https://developers.openai.com/api/docs/guides/data-residency>
+pub(crate) fn region_of(host: Option<&str>) -> Option<&'static str> {
+    match host?.strip_suffix(".api.openai.com")? {
+        "gov" => Some("fedramp"),
+        _ => Some("regional"),
     }
 }
 

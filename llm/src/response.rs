@@ -25,6 +25,12 @@ pub struct Response {
     /// took several, each billed by itself; or with tokens that the provider states in the sum alone.
     #[serde(skip)]
     pub calls: Vec<Usage>,
+    /// The speed at which the model answered, in the provider's words, such as `fast`; the price depends on it.
+    #[serde(skip)]
+    pub speed: Option<String>,
+    /// Where the model ran, in the provider's words, such as `us`; the price depends on it.
+    #[serde(skip)]
+    pub inference_geo: Option<String>,
     /// The provider that answered, by its name in profiles.
     #[serde(default)]
     pub provider: String,
@@ -74,6 +80,8 @@ impl Response {
             finish_reason_raw: None,
             usage: Usage::default(),
             calls: Vec::new(),
+            speed: None,
+            inference_geo: None,
             provider: String::new(),
             model: None,
             response_id: None,

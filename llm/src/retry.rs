@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::client::{CallContext, Client, Delta, Layer, Listener, TryEvent, model_name};
 use rethread_events::event::RequestChange;
+use rethread_events::message::Usage;
 use rethread_events::text::head_bytes;
 
 use crate::error::{ErrorKind, LlmError, MESSAGE_BYTES_MAX, model_kinds};
@@ -270,7 +271,7 @@ impl Layer for Retrying {
         let deadline = Instant::now() + Duration::from_millis(self.policy.total_ms);
         let time = cx.time;
         let start_by = || time.deadline().map_or(time.moved(deadline), |end| end.min(time.moved(deadline)));
-        let mut watcher = Watcher { inner: cx.listener, began: false };
+        let mut watcher = Watcher { inner: cx.listener, began: false, usage: None };
         // Attempts continue the numbers of the caller; how many are left is counted here.
         let first = cx.attempt;
         let mut attempt = first;
@@ -290,6 +291,7 @@ impl Layer for Retrying {
             };
             let took_ms = millis(started.elapsed());
             let model = Some(model_name(&*self.inner, &request.model));
+            let reported = watcher.usage.take();
             let mut error = match result {
                 Ok(response) => {
                     self.record(None, None);
@@ -303,7 +305,7 @@ impl Layer for Retrying {
                     });
                     return Ok(response);
                 }
-                Err(error) => error,
+                Err(error) => LlmError { usage: error.usage.or(reported.map(Box::new)), ..error },
             };
             let wait_ms = match self.next(attempt - first + 1, &error, watcher.began, start_by()) {
                 Next::After(wait_ms) => Some(wait_ms),
@@ -336,10 +338,12 @@ impl Layer for Retrying {
     }
 }
 
-/// Passes everything on and remembers whether an answer had begun.
+/// Passes everything on, and remembers whether an answer had begun and what it has used.
 struct Watcher<'a> {
     inner: &'a mut dyn Listener,
     began: bool,
+    /// What the provider reported of this attempt.
+    usage: Option<Usage>,
 }
 
 impl Listener for Watcher<'_> {
@@ -354,6 +358,11 @@ impl Listener for Watcher<'_> {
 
     fn changed(&mut self, change: RequestChange) {
         self.inner.changed(change);
+    }
+
+    fn used(&mut self, usage: &Usage) {
+        self.usage = Some(*usage);
+        self.inner.used(usage);
     }
 
     fn wants_deltas(&self) -> bool {

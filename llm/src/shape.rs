@@ -5,13 +5,18 @@ use rethread_events::message::{Part, Role};
 use rethread_events::thread::Messages;
 use std::sync::Arc;
 
+mod field;
 mod history;
 mod media;
+mod protocol;
 mod refused;
 mod tools;
 
+pub use field::Field;
 pub use refused::{Refused, refused};
 pub(crate) use tools::restore;
+
+use protocol::Protocol;
 
 use crate::error::{ErrorKind, LlmError};
 use crate::models::{ChatCompletions, Known, ModelFacts, SystemMessages};
@@ -27,7 +32,7 @@ pub(crate) fn shape(known: &Known, provider: Provider, request: &mut Request) ->
     refused::leave_out_needless(known, request);
     for refused in refused(known, provider, request) {
         refused.leave_out(request);
-        changes.push(RequestChange::new(refused.field, refused.why));
+        changes.push(RequestChange::new(refused.field.name(), refused.why));
     }
     let today = jiff::Zoned::now().date();
     let model = &request.model;
@@ -47,9 +52,7 @@ pub(crate) fn shape(known: &Known, provider: Provider, request: &mut Request) ->
 
 /// Keeps figures of tokens within what the model and its protocol take.
 fn bound(known: &Known, provider: Provider, request: &mut Request, changes: &mut Vec<RequestChange>) {
-    /// <https://platform.openai.com/docs/api-reference/responses/create#responses_create-max_output_tokens>
-    const RESPONSES_MIN: u64 = 16;
-    let model = &request.model;
+    let (model, protocol) = (&request.model, Protocol::of(provider));
     // Of a model that the table does not list, the figure is assumed.
     let longest = known.facts.output.filter(|_| known.is_listed);
     if let Some(longest) = longest.filter(|longest| request.max_tokens.is_some_and(|max| max > *longest)) {
@@ -57,18 +60,17 @@ fn bound(known: &Known, provider: Provider, request: &mut Request, changes: &mut
         changes.push(RequestChange::new("max_tokens", why));
         request.max_tokens = Some(longest);
     }
-    let is_responses = matches!(provider, Provider::Openai | Provider::OpenaiResponses) && known.is_of_openai;
-    if is_responses && request.max_tokens.is_some_and(|max| max < RESPONSES_MIN) {
-        let why = format!("OpenAI takes {RESPONSES_MIN} or more: that many are asked for");
+    let least = protocol.max_tokens_min;
+    if protocol.is_known_at(known) && request.max_tokens.is_some_and(|max| max < least) {
+        let why = format!("OpenAI takes {least} or more: that many are asked for");
         changes.push(RequestChange::new("max_tokens", why));
-        request.max_tokens = Some(RESPONSES_MIN);
+        request.max_tokens = Some(least);
     }
     let has_budget = request.reasoning.as_ref().is_some_and(|reasoning| reasoning.budget_tokens.is_some());
-    let has_budgets = matches!(provider, Provider::Anthropic | Provider::Gemini | Provider::Mock | Provider::Human);
-    if has_budget && !has_budgets {
+    if has_budget && !protocol.has_budgets {
         let why = format!("the protocol of `{provider}` has no budget for thoughts: write `effort`");
-        changes.push(RequestChange::new("reasoning.budget_tokens", why));
-        refused::edit_reasoning(request, |reasoning| reasoning.budget_tokens = None);
+        changes.push(RequestChange::new(Field::BudgetTokens.name(), why));
+        Field::BudgetTokens.leave_out(request);
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) mod json;
 pub(crate) mod openai_chat;
 #[cfg(feature = "openai")]
 pub(crate) mod openai_responses;
-#[cfg(any(feature = "gemini", feature = "openai"))]
+#[cfg(feature = "http")]
 mod plain;
 #[cfg(feature = "http")]
 mod protocol;

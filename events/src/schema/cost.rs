@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use super::keywords::{Applies, children, visit};
@@ -140,7 +141,7 @@ impl Cost {
                 // A document of its own, such as that of a draft, is not unfolded.
                 "" if reference != "#" && !reference.is_empty() => None,
                 "" => Some(&self.schema),
-                pointer if pointer.starts_with('/') => self.schema.pointer(&decoded(pointer)),
+                pointer if pointer.starts_with('/') => self.schema.pointer(&percent_decode_str(pointer).decode_utf8_lossy()),
                 name => self.schema.pointer(self.anchors.get(name)?),
             }
         })
@@ -153,26 +154,6 @@ fn too_many() -> String {
 
 fn references(part: &Value) -> impl Iterator<Item = &str> {
     ["$ref", "$dynamicRef", "$recursiveRef"].into_iter().filter_map(|name| part.get(name)?.as_str())
-}
-
-/// A pointer in a URL may have characters that are written as `%` and two digits.
-fn decoded(pointer: &str) -> String {
-    let mut bytes = Vec::with_capacity(pointer.len());
-    let mut rest = pointer.as_bytes();
-    while let [first, after @ ..] = rest {
-        let digits = after.get(..2).filter(|_| *first == b'%').and_then(|two| std::str::from_utf8(two).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The values in a value, itself included.

@@ -1,6 +1,7 @@
 //! Parses the bytes of an answer, in pieces of any size. No IO: the caller pushes bytes.
 
 use rethread_events::json_text;
+use rethread_events::message::Usage;
 use serde_json::Value;
 
 use super::HttpLimits;
@@ -32,6 +33,8 @@ pub(crate) struct Reading<'a> {
     /// Whether anything but blanks came, so that it is known which of the two it is.
     begun: bool,
     n_bytes: usize,
+    /// The usage that was reported to the listener.
+    usage: Usage,
 }
 
 impl<'a> Reading<'a> {
@@ -49,6 +52,7 @@ impl<'a> Reading<'a> {
             collected: None,
             begun: false,
             n_bytes: 0,
+            usage: Usage::default(),
         }
     }
 
@@ -63,7 +67,9 @@ impl<'a> Reading<'a> {
         let room = self.answer_bytes_max - self.n_bytes;
         let taken = &bytes[..bytes.len().min(room)];
         self.n_bytes += taken.len();
-        self.take(taken, listener)?;
+        let taken_in = self.take(taken, listener);
+        report_usage(&*self.assembler, &mut self.usage, listener);
+        taken_in?;
         if taken.len() < bytes.len() && self.progress != Progress::Done {
             return check_size(self.cx.provider, usize::MAX, self.answer_bytes_max);
         }
@@ -142,7 +148,9 @@ impl<'a> Reading<'a> {
                 self.whole = whole_answer(&event);
             }
             if self.whole.is_none() {
-                match self.assembler.event(&self.pairs.mend(&event), listener) {
+                let taken = self.assembler.event(&self.pairs.mend(&event), listener);
+                report_usage(&*self.assembler, &mut self.usage, listener);
+                match taken {
                     Ok(progress) if progress != Progress::More => self.progress = progress,
                     // An event that was cut off is not a malformed one.
                     Ok(_) => {}
@@ -186,13 +194,15 @@ impl<'a> Reading<'a> {
         let marked = std::str::from_utf8(body).ok().and_then(pairs::marked);
         match json_text::read::<Value>(marked.as_deref().map_or(body, str::as_bytes)) {
             Ok(Value::Array(list)) if !list.first().is_some_and(fault::is_error) => {
-                for mut value in list {
+                let taken = list.into_iter().try_for_each(|mut value| {
                     if marked.is_some() {
                         self.pairs.mend_marked(&mut value, "");
                     }
                     let event = Event { name: String::new(), data: value.to_string() };
-                    self.assembler.event(&event, listener)?;
-                }
+                    self.assembler.event(&event, listener).map(drop)
+                });
+                report_usage(&*self.assembler, &mut self.usage, listener);
+                taken?;
                 for event in self.pairs.finish() {
                     self.assembler.event(&event, listener)?;
                 }
@@ -206,6 +216,15 @@ impl<'a> Reading<'a> {
                 Ok(response)
             }
         }
+    }
+}
+
+/// Reports the usage that the provider has reported, if it differs from the one that the listener knows.
+fn report_usage(assembler: &dyn Assembler, known: &mut Usage, listener: &mut dyn Listener) {
+    let usage = assembler.usage();
+    if usage != *known {
+        *known = usage;
+        listener.used(&usage);
     }
 }
 

@@ -14,6 +14,8 @@ use crate::profiles::Profiles;
 use crate::provider::Provider;
 use crate::retry::RetryPolicy;
 
+mod broken_streams;
+
 /// The reaction of the server to the n-th request.
 #[derive(Clone)]
 enum Does {

@@ -108,6 +108,9 @@ impl Written {
             batch: self.batch.map(Rates::from),
             ultrafast: self.ultrafast.map(Rates::from),
             long,
+            // What a profile says holds for every region, speed and hour.
+            surcharges: None,
+            off_peak: None,
             search: self.search.map(|Dollars(nano)| nano),
             image: self.image.map(|Dollars(nano)| nano),
         }

@@ -201,8 +201,95 @@ fn each_call_of_an_answer_is_billed_by_its_own_length() {
     let response = anthropic().answer(&answer, AnswerContext::new("p", 0)).unwrap();
     assert_eq!((response.usage.input_tokens, response.calls.len()), (Some(120_000), 2));
     let prices = ModelTable::built_in().entry("anthropic/claude-haiku-5-5").unwrap().into_owned().prices.unwrap();
-    let cost = prices.cost(&response.calls, None).unwrap();
+    let cost = prices.cost(&response.calls, Terms::default()).unwrap();
     let one = billed("anthropic/claude-haiku-5-5", None, &usage(60_000, 1_000)).unwrap();
     assert_eq!(cost.nanousd, 2 * one);
     assert_eq!(billed("anthropic/claude-haiku-5-5", None, &response.usage), Some(10 * one));
+}
+
+/// The cost of an answer of Anthropic with 1 000 tokens in and out, at the speed and in the region that it states.
+fn billed_by_anthropic(model: &str, speed: &str, region: &str) -> Option<u64> {
+    let answer = json!({ "id": "m1", "content": [], "stop_reason": "end_turn", "usage": {
+        "input_tokens": 1_000, "output_tokens": 1_000, "speed": speed, "inference_geo": region } });
+    let response = anthropic().answer(&answer, AnswerContext::new("p", 0)).unwrap();
+    let terms =
+        Terms { speed: response.speed.as_deref(), region: response.inference_geo.as_deref(), ..Terms::default() };
+    let prices = ModelTable::built_in().entry(model).unwrap().into_owned().prices.unwrap();
+    Some(prices.cost(&[response.usage], terms)?.nanousd)
+}
+
+/// <https://platform.claude.com/docs/en/build-with-claude/fast-mode>: Opus 5.5 costs twice as much, 8 and 40 dollars.
+/// <https://platform.claude.com/docs/en/manage-claude/data-residency>: 1.1 times as much in the United States.
+#[test]
+fn fast_mode_and_region_of_anthropic_multiply_the_price() {
+    let (opus, sonnet) = ("anthropic/claude-opus-5-5", "anthropic/claude-sonnet-5-5");
+    assert_eq!(billed_by_anthropic(opus, "standard", "global"), Some(24_000_000));
+    assert_eq!(billed_by_anthropic(opus, "fast", "global"), Some(48_000_000));
+    assert_eq!(billed_by_anthropic(opus, "standard", "us"), Some(26_400_000));
+    assert_eq!(billed_by_anthropic(opus, "fast", "us"), Some(52_800_000));
+    assert_eq!(billed_by_anthropic(sonnet, "standard", "us"), Some(13_200_000));
+    assert_eq!(billed_by_anthropic("anthropic/claude-haiku-4-5", "standard", "not_available"), Some(6_000_000));
+}
+
+#[test]
+fn premium_of_unknown_size_makes_the_cost_unknown() {
+    assert_eq!(billed_by_anthropic("anthropic/claude-sonnet-5-5", "fast", "global"), None);
+    assert_eq!(billed_by_anthropic("anthropic/claude-opus-5-5", "standard", "eu"), None);
+    assert_eq!(billed("openai/gpt-6-sol", Some("ultrafast"), &usage(1_000, 1_000)), None);
+    assert_eq!(billed_at_openai("openai/gpt-5.6-cyber", "eu.api.openai.com"), None);
+}
+
+/// <https://developers.openai.com/api/docs/guides/fast-mode>: both words name one tier.
+#[test]
+fn fast_tier_of_openai_is_its_priority_tier() {
+    let fast = billed("openai/gpt-6-sol", Some("fast"), &usage(1_000, 1_000));
+    assert_eq!(fast, billed("openai/gpt-6-sol", Some("priority"), &usage(1_000, 1_000)));
+    assert_eq!(fast, Some(24_000_000));
+}
+
+fn billed_at_openai(model: &str, host: &str) -> Option<u64> {
+    let prices = ModelTable::built_in().entry(model).unwrap().into_owned().prices.unwrap();
+    let terms = Terms { region: region_of(Some(host)), ..Terms::default() };
+    Some(prices.cost(&[usage(1_000, 1_000)], terms)?.nanousd)
+}
+
+/// <https://developers.openai.com/api/docs/guides/data-residency>: 10 % for models released on or after 2026-03-05.
+#[test]
+fn regional_address_of_openai_costs_a_tenth_more() {
+    assert_eq!(billed_at_openai("openai/gpt-6-sol", "api.openai.com"), Some(12_000_000));
+    for host in ["us.api.openai.com", "eu.api.openai.com", "jp.api.openai.com", "gov.api.openai.com"] {
+        assert_eq!(billed_at_openai("openai/gpt-6-sol", host), Some(13_200_000), "{host}");
+    }
+    let [global, regional] =
+        ["api.openai.com", "eu.api.openai.com"].map(|host| billed_at_openai("openai/gpt-4.1", host));
+    assert_eq!(regional, global);
+    assert!(billed_at_openai("openai/gpt-4.1", "gov.api.openai.com") > global);
+}
+
+/// <https://api-docs.deepseek.com/quick_start/pricing>: half the price but on weekdays from 01:00 to 04:00 and from 06:00
+/// to 10:00, in UTC.
+#[test]
+fn deepseek_costs_half_off_peak() {
+    let prices = ModelTable::built_in().entry("deepseek/deepseek-flash").unwrap().into_owned().prices.unwrap();
+    let at = |began: &str, ended: &str| {
+        let time = [began, ended].map(|at| at.parse().unwrap());
+        prices.cost(&[usage(1_000, 1_000)], Terms { time: Some(time), ..Terms::default() }).unwrap().nanousd
+    };
+    let (full, half) = (1_500_000, 750_000);
+    assert_eq!(prices.cost(&[usage(1_000, 1_000)], Terms::default()).unwrap().nanousd, full);
+    // A Tuesday, and a Saturday.
+    assert_eq!(at("2026-12-01T01:00:00Z", "2026-12-01T01:01:00Z"), full);
+    assert_eq!(at("2026-12-01T04:00:00Z", "2026-12-01T04:01:00Z"), half);
+    assert_eq!(at("2026-12-01T23:59:59Z", "2026-12-02T00:01:00Z"), half);
+    assert_eq!(at("2026-12-05T02:00:00Z", "2026-12-05T02:01:00Z"), half);
+    // The price of the moment that costs more.
+    assert_eq!(at("2026-12-01T09:59:59Z", "2026-12-01T10:00:01Z"), full);
+    assert_eq!(at("2026-12-01T00:59:59Z", "2026-12-01T01:00:01Z"), full);
+}
+
+#[test]
+fn prices_of_a_profile_hold_for_every_speed_and_region() {
+    let ProfilePrices(prices) = serde_json::from_value(json!({ "input": 1.0, "output": 2.0 })).unwrap();
+    let terms = Terms { tier: Some("fast"), speed: Some("fast"), region: Some("eu"), ..Terms::default() };
+    assert_eq!(prices.cost(&[usage(1_000, 1_000)], terms).unwrap().nanousd, 3_000_000);
 }

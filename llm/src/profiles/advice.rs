@@ -7,7 +7,7 @@ use crate::models::{ChatCompletions, Known};
 use crate::profile::Profile;
 use crate::provider::Provider;
 use crate::request::Request;
-use crate::shape::{Refused, refused};
+use crate::shape::{Field, Refused, refused};
 
 /// A model that ends within so many days is warned of.
 const ENDS_SOON_DAYS: i32 = 90;
@@ -87,7 +87,7 @@ impl Profiles {
         resolved.apply(&mut whole);
         let known = self.known(&profile).of(&whole.model);
         // Tools are refused by the provider that the profile names.
-        let of_node = |refused: &Refused| refused.field != "tools" && refused.is_in(request);
+        let of_node = |refused: &Refused| refused.field != Field::Tools && refused.field.is_in(request);
         Ok(refused(&known, resolved.provider, &whole).into_iter().filter(of_node).collect())
     }
 }

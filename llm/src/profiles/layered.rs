@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use rethread_events::message::{Usage, UsageSource};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::client::{CallContext, Client, Layer, ModelInfo};
 use crate::error::LlmError;
 use crate::models::KnownModels;
+use crate::prices::Terms;
 use crate::profile::Profile;
 use crate::request::Request;
 use crate::response::Response;
@@ -58,6 +61,8 @@ pub(super) struct Priced {
     /// Counts what the provider does not report.
     counter: Arc<Counter>,
     model: String,
+    /// The region of the address, see [`region_of`](crate::prices::region_of).
+    region: Option<&'static str>,
     totals: Mutex<Totals>,
 }
 
@@ -77,12 +82,18 @@ pub struct Totals {
 }
 
 impl Priced {
-    pub(super) fn new(inner: Arc<dyn Client>, profile: &Profile, known: Arc<KnownModels>) -> Self {
+    pub(super) fn new(
+        inner: Arc<dyn Client>,
+        profile: &Profile,
+        known: Arc<KnownModels>,
+        region: Option<&'static str>,
+    ) -> Self {
         Self {
             inner,
             known,
             counter: Arc::new(Counter::for_model(&profile.model)),
             model: profile.model.clone(),
+            region,
             totals: Mutex::default(),
         }
     }
@@ -91,16 +102,23 @@ impl Priced {
         *self.totals.lock()
     }
 
-    fn price(&self, request: &Request, response: &mut Response) {
+    /// Sets the cost of the answer to a call that began then.
+    fn price(&self, request: &Request, response: &mut Response, began: Timestamp) {
         let (usage, source) = response.figures();
-        let tier = response.service_tier.as_deref().or(request.service_tier.as_deref());
+        let asked = |name: &str| request.extra.get(name).and_then(Value::as_str);
+        let terms = Terms {
+            tier: response.service_tier.as_deref().or(request.service_tier.as_deref()),
+            speed: response.speed.as_deref().or_else(|| asked("speed")),
+            region: self.region.or(response.inference_geo.as_deref()).or_else(|| asked("inference_geo")),
+            time: Some([began, Timestamp::now()]),
+        };
         let known = |model: &str| Some(self.known.of(model)).filter(|known| known.facts.has_prices());
         let known = known(&request.model).or_else(|| known(response.model.as_deref()?));
         let is_reported = response.cost.is_some_and(|cost| cost.prices.is_none());
         // What the provider says that it bills wins. What a mock answers costs nothing, unless its profile has prices.
         if let Some(known) = known.filter(|_| !is_reported) {
             let calls = if response.calls.is_empty() { std::slice::from_ref(&usage) } else { &response.calls };
-            response.cost = known.facts.prices.as_ref().and_then(|prices| prices.cost(calls, tier));
+            response.cost = known.facts.prices.as_ref().and_then(|prices| prices.cost(calls, terms));
         }
         let mut totals = self.totals.lock();
         totals.answers += 1;
@@ -119,11 +137,12 @@ impl Layer for Priced {
     }
 
     async fn call_inner(&self, request: &Request, mut cx: CallContext<'_>) -> Result<Response, LlmError> {
+        let began = Timestamp::now();
         let response = self.inner.call(request, cx.reborrow()).await?;
         let is_own = request.model.is_empty() || request.model == self.model;
         let counter = if is_own { Arc::clone(&self.counter) } else { Arc::new(Counter::for_model(&request.model)) };
         let mut response = tokens::complete(counter, request, response).await;
-        self.price(request, &mut response);
+        self.price(request, &mut response, began);
         Ok(response)
     }
 
@@ -133,3 +152,6 @@ impl Layer for Priced {
         (known.is_listed || has_own).then(|| known.facts.info(if model.is_empty() { &self.model } else { model }))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use crate::fallback::Fallback;
 use crate::limit::Limited;
 use crate::mock::{Mock, MockScript, ScriptError};
 use crate::models::{KnownModels, ModelFacts};
+use crate::prices::region_of;
 use crate::profile::{CacheProfile, Profile};
 use crate::provider::Provider;
 use crate::relay::HumanRelay;
@@ -64,7 +65,8 @@ impl Profiles {
             self.retrying.lock().insert(name.to_owned(), Arc::clone(&retrying));
             client = retrying;
         }
-        let priced = Arc::new(layered::Priced::new(client, profile, Arc::clone(&known)));
+        let region = region_of(super::remote::host_of(&self.base_url(profile)).as_deref());
+        let priced = Arc::new(layered::Priced::new(client, profile, Arc::clone(&known), region));
         self.priced.lock().insert(name.to_owned(), Arc::clone(&priced));
         client = priced;
         if let Some(cache) = &profile.answer_cache {

@@ -227,7 +227,7 @@ fn field_that_only_a_profile_has_is_no_fault_of_a_node() {
             .refused(Some("a"), None, &request)
             .unwrap()
             .into_iter()
-            .map(|refused| refused.field)
+            .map(|refused| refused.field.name())
             .collect::<Vec<_>>()
     };
     let tools = serde_json::json!([{ "name": "look" }]);

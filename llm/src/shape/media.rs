@@ -6,10 +6,10 @@ use rethread_events::event::RequestChange;
 use rethread_events::message::{Media, Message, Part, Role};
 use rethread_events::thread::Messages;
 
+use super::protocol::{PDF, Protocol};
 use crate::models::{Known, ModelFacts};
 use crate::provider::Provider;
 use crate::request::Request;
-use crate::wire::draft;
 
 #[cfg(test)]
 mod tests;
@@ -67,8 +67,14 @@ fn note(part: &Part) -> String {
 }
 
 fn refuses(known: &Known, provider: Provider, part: &Part) -> bool {
-    let (Part::Image(media) | Part::Document(media) | Part::Audio(media)) = part else { return false };
-    lacks(&known.facts, part) || !takes(known, provider, part, media)
+    let protocol = Protocol::of(provider);
+    let (files, media) = match part {
+        Part::Image(media) => (protocol.images, media),
+        Part::Document(media) => (protocol.documents, media),
+        Part::Audio(media) => (protocol.audio, media),
+        _ => return false,
+    };
+    lacks(&known.facts, part) || !files.takes(media, kind(media).as_deref(), protocol.is_known_at(known))
 }
 
 /// Whether the model has no sense for it.
@@ -81,56 +87,8 @@ fn lacks(facts: &ModelFacts, part: &Part) -> bool {
     }
 }
 
-const PDF: &str = "application/pdf";
-/// The images that all providers take.
-const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-
 /// The media type without parameters; none if it is not known.
 fn kind(media: &Media) -> Option<String> {
     let kind = media.media_type.as_deref()?.split(';').next()?.trim().to_ascii_lowercase();
     Some(if kind == "image/jpg" { "image/jpeg".to_owned() } else { kind })
-}
-
-/// Whether the protocol has a place for a file of this type. A file of no known type is sent.
-fn takes(known: &Known, provider: Provider, part: &Part, media: &Media) -> bool {
-    let kind = kind(media);
-    let is = |taken: &dyn Fn(&str) -> bool| kind.as_deref().is_none_or(taken);
-    match (provider, part) {
-        // <https://platform.claude.com/docs/en/build-with-claude/vision>
-        (Provider::Anthropic, Part::Image(_)) => is(&|kind| IMAGES.contains(&kind)),
-        // Only a PDF is fetched: <https://platform.claude.com/docs/en/build-with-claude/pdf-support>
-        (Provider::Anthropic, Part::Document(_)) => {
-            let is_inline = media.data.is_some();
-            is(&|kind| kind == PDF || is_inline && kind.starts_with("text/"))
-        }
-        (Provider::Anthropic | Provider::Openai | Provider::OpenaiResponses, Part::Audio(_)) => false,
-        // <https://developers.openai.com/api/docs/guides/images-vision>
-        (Provider::Openai | Provider::OpenaiResponses | Provider::OpenaiChat, Part::Image(_)) => {
-            !known.is_of_openai || is(&|kind| IMAGES.contains(&kind))
-        }
-        // Text and the files of office programs: <https://developers.openai.com/api/docs/guides/file-inputs>
-        (Provider::Openai | Provider::OpenaiResponses, Part::Document(_)) => {
-            let is_seen_or_heard = |kind: &str| ["image/", "audio/", "video/"].iter().any(|own| kind.starts_with(own));
-            !known.is_of_openai || is(&|kind| !is_seen_or_heard(kind))
-        }
-        // The same page: PDF alone. Of a document elsewhere, the model gets the address.
-        (Provider::OpenaiChat, Part::Document(_)) => {
-            !known.is_of_openai || media.data.is_none() || is(&|kind| kind == PDF)
-        }
-        // A recording is part of the request, never fetched.
-        (Provider::OpenaiChat | Provider::GeminiOpenai, Part::Audio(_)) => {
-            media.data.is_some() && (!known.is_of_openai || is(&|kind| draft::audio_format(kind).is_some()))
-        }
-        // <https://ai.google.dev/gemini-api/docs/image-understanding>, and google/adk-python#5694 for GIF and AVIF.
-        (Provider::Gemini, Part::Image(_)) => is(&|kind| {
-            IMAGES.contains(&kind) || ["image/heic", "image/heif", "image/avif", "image/bmp"].contains(&kind)
-        }),
-        // `Unsupported MIME type: application/vnd.openxmlformats-officedocument…`
-        (Provider::Gemini, Part::Document(_)) => is(&|kind| {
-            let is_svg = kind == "image/svg+xml";
-            let is_other = kind.strip_prefix("application/").is_some_and(|kind| !["pdf", "json"].contains(&kind));
-            !is_svg && !is_other
-        }),
-        _ => true,
-    }
 }

@@ -1,11 +1,10 @@
 //! The fields of a request that its model or its protocol refuses.
 
-use std::sync::Arc;
-
-use rethread_events::event::ReasoningOptions;
 use rethread_events::message::ToolChoice;
 use serde_json::Value;
 
+use super::field::{Field, edit_reasoning};
+use super::protocol::Protocol;
 use crate::models::{ChatCompletions, Known, ModelFacts, Sampling, Thinking};
 use crate::provider::Provider;
 use crate::request::{Request, ResponseFormat};
@@ -13,15 +12,11 @@ use crate::request::{Request, ResponseFormat};
 #[cfg(test)]
 mod tests;
 
-/// The fewest tokens in which a model of Anthropic thinks.
-/// <https://platform.claude.com/docs/en/build-with-claude/extended-thinking>
-const BUDGET_MIN: i64 = 1_024;
-
 /// A field of a request that its model refuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// The field, as nodes and profiles name it.
-    pub field: &'static str,
+    pub field: Field,
     /// Why, and what to write.
     pub why: String,
     /// The effort that takes the place of the present one.
@@ -29,62 +24,18 @@ pub struct Refused {
 }
 
 impl Refused {
-    fn new(field: &'static str, why: impl Into<String>) -> Self {
+    fn new(field: Field, why: impl Into<String>) -> Self {
         Self { field, why: why.into(), effort: None }
     }
 
+    fn lacks(field: Field, provider: Provider) -> Self {
+        Self::new(field, format!("the protocol of `{provider}` has no `{field}`: leave it out"))
+    }
+
     pub(super) fn leave_out(&self, request: &mut Request) {
-        match self.field {
-            "temperature" => request.temperature = None,
-            "top_p" => request.top_p = None,
-            "top_k" => request.top_k = None,
-            "seed" => request.seed = None,
-            "stop" => request.stop = Vec::new(),
-            "verbosity" => request.verbosity = None,
-            "service_tier" => request.service_tier = None,
-            "response_format" => request.response_format = None,
-            "tool_choice" => request.tool_choice = Some(ToolChoice::Auto),
-            "parallel_tool_calls" => request.parallel_tool_calls = None,
-            "tools" => {
-                request.tools = Arc::new([]);
-                request.tool_additions = Vec::new();
-                (request.usable_tools, request.tool_choice, request.parallel_tool_calls) = (None, None, None);
-            }
-            "reasoning.budget_tokens" => edit_reasoning(request, |reasoning| reasoning.budget_tokens = None),
-            "reasoning.summary" => edit_reasoning(request, |reasoning| reasoning.summary = None),
-            "reasoning.effort" => {
-                let effort = self.effort.map(str::to_owned);
-                request.reasoning.get_or_insert_default();
-                edit_reasoning(request, |reasoning| reasoning.effort = effort);
-            }
-            _ => {}
-        }
-    }
-
-    /// Whether a request has the field.
-    pub(crate) fn is_in(&self, request: &Request) -> bool {
-        match self.field {
-            "temperature" => request.temperature.is_some(),
-            "top_p" => request.top_p.is_some(),
-            "top_k" => request.top_k.is_some(),
-            "seed" => request.seed.is_some(),
-            "stop" => !request.stop.is_empty(),
-            "verbosity" => request.verbosity.is_some(),
-            "service_tier" => request.service_tier.is_some(),
-            "response_format" => request.response_format.is_some(),
-            "tool_choice" => request.tool_choice.is_some(),
-            "parallel_tool_calls" => request.parallel_tool_calls.is_some(),
-            "tools" => request.has_tools(),
-            _ => request.reasoning.is_some(),
-        }
-    }
-}
-
-pub(super) fn edit_reasoning(request: &mut Request, edit: impl FnOnce(&mut ReasoningOptions)) {
-    if let Some(reasoning) = &mut request.reasoning {
-        edit(reasoning);
-        if *reasoning == ReasoningOptions::default() {
-            request.reasoning = None;
+        self.field.leave_out(request);
+        if let Some(effort) = self.effort {
+            request.reasoning.get_or_insert_default().effort = Some(effort.to_owned());
         }
     }
 }
@@ -113,22 +64,22 @@ pub fn refused(known: &Known, provider: Provider, request: &Request) -> Vec<Refu
     if let Some(word) = effort
         && let Some(why) = effort_fault(known, provider, word)
     {
-        refused.push(Refused::new("reasoning.effort", format!("`{model}` {why}")));
+        refused.push(Refused::new(Field::Effort, format!("`{model}` {why}")));
         effort = None;
     }
     refused.extend(budget(facts, provider, request));
     refused.extend(summary(facts, provider, request));
-    if provider == Provider::OpenaiChat && request.has_tools() {
+    if Protocol::of(provider).is_chat && request.has_tools() {
         match facts.chat_completions {
             Some(ChatCompletions::NoTools) => {
                 let why = format!("`{model}` has no tools over Chat Completions: use the provider `openai`");
-                refused.push(Refused::new("tools", why));
+                refused.push(Refused::new(Field::Tools, why));
             }
             Some(ChatCompletions::ToolsWithoutReasoning) if request.has_usable_tools() && !is_off(facts, effort) => {
                 let why = format!(
                     "`{model}` has tools over Chat Completions only with the effort `none`: use the provider `openai`"
                 );
-                refused.push(Refused { effort: Some("none"), ..Refused::new("reasoning.effort", why) });
+                refused.push(Refused { effort: Some("none"), ..Refused::new(Field::Effort, why) });
                 effort = Some("none");
             }
             _ => {}
@@ -136,24 +87,24 @@ pub fn refused(known: &Known, provider: Provider, request: &Request) -> Vec<Refu
     }
     if facts.tools == Some(false)
         && !request.tools.is_empty()
-        && !refused.iter().any(|refused| refused.field == "tools")
+        && !refused.iter().any(|refused| refused.field == Field::Tools)
     {
-        refused.push(Refused::new("tools", format!("`{model}` calls no tools: name another model")));
+        refused.push(Refused::new(Field::Tools, format!("`{model}` calls no tools: name another model")));
     }
     refused.extend(response_format(facts, provider, request));
     refused.extend(sampling(facts, effort, request));
-    for (field, why) in parameters(known, provider, request) {
-        if !refused.iter().any(|refused| refused.field == field) {
-            refused.push(Refused::new(field, why));
+    for parameter in parameters(known, provider, request) {
+        if !refused.iter().any(|refused| refused.field == parameter.field) {
+            refused.push(parameter);
         }
     }
     let forces = matches!(request.tool_choice, Some(ToolChoice::Required | ToolChoice::Tool(_)));
     if facts.forced_tool_choice == Some(false) && forces {
         let why = format!("`{model}` cannot be forced to use a tool: write `auto`, and say in the prompt what to use");
-        refused.push(Refused::new("tool_choice", why));
+        refused.push(Refused::new(Field::ToolChoice, why));
     }
     if facts.parallel_tools == Some(false) && request.parallel_tool_calls == Some(true) {
-        refused.push(Refused::new("parallel_tool_calls", format!("`{model}` asks for one tool at a time")));
+        refused.push(Refused::new(Field::ParallelToolCalls, format!("`{model}` asks for one tool at a time")));
     }
     refused
 }
@@ -162,18 +113,16 @@ pub fn refused(known: &Known, provider: Provider, request: &Request) -> Vec<Refu
 fn budget(facts: &ModelFacts, provider: Provider, request: &Request) -> Option<Refused> {
     let model = &request.model;
     let budget = request.reasoning.as_ref()?.budget_tokens.filter(|budget| *budget != 0)?;
-    let fail = |why: String| Some(Refused::new("reasoning.budget_tokens", why));
+    let fail = |why: String| Some(Refused::new(Field::BudgetTokens, why));
     if !facts.takes_budget() {
         return fail(match facts.thinking {
             Some(Thinking::None) => format!("`{model}` does not think: leave it out"),
             _ => format!("`{model}` takes no budget for its thoughts: write `effort`"),
         });
     }
-    if provider != Provider::Anthropic {
-        return None;
-    }
-    if budget < BUDGET_MIN {
-        return fail(format!("`{model}` thinks in {BUDGET_MIN} tokens or more: raise the budget, or leave it out"));
+    let least = Protocol::of(provider).budget_min?;
+    if budget < least {
+        return fail(format!("`{model}` thinks in {least} tokens or more: raise the budget, or leave it out"));
     }
     // The thoughts are part of the answer.
     let asked = request.extra.get("max_tokens").and_then(Value::as_u64).or(request.max_tokens);
@@ -189,14 +138,10 @@ fn budget(facts: &ModelFacts, provider: Provider, request: &Request) -> Option<R
 /// The summary of the thoughts, if there is none to be had.
 fn summary(facts: &ModelFacts, provider: Provider, request: &Request) -> Option<Refused> {
     request.reasoning.as_ref()?.summary.as_ref().filter(|summary| *summary != "none")?;
-    let why = match provider {
-        _ if facts.thinking == Some(Thinking::None) => format!("`{}` does not think: leave it out", request.model),
-        Provider::OpenaiChat | Provider::GeminiOpenai => {
-            format!("the protocol of `{provider}` has no `reasoning.summary`: leave it out")
-        }
-        _ => return None,
-    };
-    Some(Refused::new("reasoning.summary", why))
+    if facts.thinking == Some(Thinking::None) {
+        return Some(Refused::new(Field::Summary, format!("`{}` does not think: leave it out", request.model)));
+    }
+    Protocol::of(provider).lacks.contains(&Field::Summary).then(|| Refused::lacks(Field::Summary, provider))
 }
 
 /// The form of the answer, if the model or its protocol does not keep to it.
@@ -204,19 +149,16 @@ fn response_format(facts: &ModelFacts, provider: Provider, request: &Request) ->
     let model = &request.model;
     let format = request.response_format.as_ref().filter(|format| **format != ResponseFormat::Text)?;
     let is_schema = matches!(format, ResponseFormat::JsonSchema { .. });
-    let why = match provider {
-        _ if facts.json_schema == Some(false) && is_schema => {
-            format!("`{model}` keeps to no JSON Schema by itself: say in the prompt what to answer")
-        }
-        Provider::Anthropic if !is_schema => {
-            format!("the protocol of `{provider}` has no JSON without a schema: write a schema")
-        }
-        _ if facts.schema_with_tools == Some(false) && request.has_usable_tools() => {
-            format!("`{model}` takes no form of the answer together with tools: say in the prompt what to answer")
-        }
-        _ => return None,
+    let why = if facts.json_schema == Some(false) && is_schema {
+        format!("`{model}` keeps to no JSON Schema by itself: say in the prompt what to answer")
+    } else if !is_schema && !Protocol::of(provider).has_free_json {
+        format!("the protocol of `{provider}` has no JSON without a schema: write a schema")
+    } else if facts.schema_with_tools == Some(false) && request.has_usable_tools() {
+        format!("`{model}` takes no form of the answer together with tools: say in the prompt what to answer")
+    } else {
+        return None;
     };
-    Some(Refused::new("response_format", why))
+    Some(Refused::new(Field::ResponseFormat, why))
 }
 
 /// The parameters of sampling, if the model takes none.
@@ -228,68 +170,40 @@ fn sampling(facts: &ModelFacts, effort: Option<&str>, request: &Request) -> Vec<
     };
     let is_default = |value: f64| (value - 1.0).abs() < f64::EPSILON;
     let fields = [
-        ("temperature", request.temperature.is_some_and(|value| !is_default(value))),
-        ("top_p", request.top_p.is_some_and(|value| !is_default(value))),
-        ("top_k", request.top_k.is_some()),
+        (Field::Temperature, request.temperature.is_some_and(|value| !is_default(value))),
+        (Field::TopP, request.top_p.is_some_and(|value| !is_default(value))),
+        (Field::TopK, request.top_k.is_some()),
     ];
     let set = fields.into_iter().filter(|(_, is_set)| *is_set);
     set.map(|(field, _)| Refused::new(field, format!("`{}` takes no `{field}`: {mend}", request.model))).collect()
 }
 
 /// The other parameters that the protocol does not have, or not for this model, each with why.
-fn parameters(known: &Known, provider: Provider, request: &Request) -> Vec<(&'static str, String)> {
-    let (facts, model) = (&known.facts, &request.model);
-    let set = [
-        ("top_k", request.top_k.is_some()),
-        ("seed", request.seed.is_some()),
-        ("stop", !request.stop.is_empty()),
-        ("verbosity", request.verbosity.is_some()),
-        ("parallel_tool_calls", request.parallel_tool_calls == Some(false)),
-    ];
-    let missing = set.into_iter().filter(|(field, is_set)| *is_set && unknown_to(provider).contains(field));
-    let mut out: Vec<(&'static str, String)> = missing
-        .map(|(field, _)| (field, format!("the protocol of `{provider}` has no `{field}`: leave it out")))
-        .collect();
-    if provider == Provider::OpenaiChat && facts.stop == Some(false) && !request.stop.is_empty() {
-        out.push(("stop", format!("`{model}` takes no `stop`: leave it out")));
+fn parameters(known: &Known, provider: Provider, request: &Request) -> Vec<Refused> {
+    let (facts, model, protocol) = (&known.facts, &request.model, Protocol::of(provider));
+    let is_set = |field: &&Field| match field {
+        // The default, which a protocol without the field has as well.
+        Field::ParallelToolCalls => request.parallel_tool_calls == Some(false),
+        // The word `none` asks for no summary, see `summary`.
+        Field::Summary => false,
+        field => field.is_in(request),
+    };
+    let mut out: Vec<_> = protocol.lacks.iter().filter(is_set).map(|field| Refused::lacks(*field, provider)).collect();
+    if protocol.is_chat && facts.stop == Some(false) && !request.stop.is_empty() {
+        out.push(Refused::new(Field::Stop, format!("`{model}` takes no `stop`: leave it out")));
     }
     // The older models take the default alone.
     if facts.verbosity == Some(false) && request.verbosity.as_ref().is_some_and(|verbosity| verbosity != "medium") {
-        out.push(("verbosity", format!("`{model}` takes no `verbosity`: leave it out")));
+        out.push(Refused::new(Field::Verbosity, format!("`{model}` takes no `verbosity`: leave it out")));
     }
     if let Some(tier) = &request.service_tier
-        && let Some(tiers) = tiers_of(known, provider)
+        && let Some(tiers) = protocol.tiers.filter(|_| protocol.is_known_at(known))
         && !tiers.contains(&tier.as_str())
     {
-        let tiers = tiers.join(", ");
-        out.push(("service_tier", format!("the protocol of `{provider}` has no tier `{tier}`: it has {tiers}")));
+        let why = format!("the protocol of `{provider}` has no tier `{tier}`: it has {}", tiers.join(", "));
+        out.push(Refused::new(Field::ServiceTier, why));
     }
     out
-}
-
-/// The parameters that a protocol does not have.
-const fn unknown_to(provider: Provider) -> &'static [&'static str] {
-    match provider {
-        Provider::Openai | Provider::OpenaiResponses => &["top_k", "seed", "stop"],
-        Provider::Anthropic => &["seed", "verbosity"],
-        Provider::Gemini => &["verbosity", "parallel_tool_calls"],
-        Provider::OpenaiChat | Provider::GeminiOpenai | Provider::Mock | Provider::Human => &[],
-    }
-}
-
-/// The tiers of service that a protocol has; none where that is not known, as with servers that imitate OpenAI.
-fn tiers_of(known: &Known, provider: Provider) -> Option<&'static [&'static str]> {
-    match provider {
-        // <https://platform.claude.com/docs/en/api/service-tiers>
-        Provider::Anthropic => Some(&["auto", "standard_only"]),
-        // <https://ai.google.dev/gemini-api/docs/optimization>
-        Provider::Gemini => Some(&["standard", "flex", "priority"]),
-        // <https://developers.openai.com/api/reference/resources/responses/methods/create>
-        Provider::Openai | Provider::OpenaiResponses | Provider::OpenaiChat if known.is_of_openai => {
-            Some(&["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"])
-        }
-        _ => None,
-    }
 }
 
 /// Why a model does not take a word for the effort.
@@ -298,9 +212,11 @@ fn effort_fault(known: &Known, provider: Provider, effort: &str) -> Option<Strin
     match facts.thinking {
         Some(Thinking::None) if effort != "none" => Some("does not think: leave it out".to_owned()),
         Some(Thinking::None) => None,
-        // LiteLLM 1.110.2, `ROUTE_SPECIFIC_REASONING_EFFORTS`: models of OpenAI take it over Responses alone.
-        _ if effort == "max" && provider == Provider::OpenaiChat && known.is_of_openai && facts.takes_effort("max") => {
-            Some("has no effort `max` over Chat Completions: write `xhigh`, or use the provider `openai`".to_owned())
+        _ if Protocol::of(provider).lacks_efforts.contains(&effort)
+            && known.is_of_openai
+            && facts.takes_effort(effort) =>
+        {
+            Some(format!("has no effort `{effort}` over Chat Completions: write `xhigh`, or use the provider `openai`"))
         }
         _ if facts.takes_effort(effort) || is_near(facts, effort) => None,
         Some(Thinking::Always) if effort == "none" && facts.efforts.is_none() => {

@@ -3,6 +3,7 @@
 use reqwest::header::HeaderMap;
 use rethread_events::event::RequestChange;
 use rethread_events::ids::Hash;
+use rethread_events::message::Usage;
 use serde_json::{Map, Value};
 
 use super::AnswerContext;
@@ -117,6 +118,9 @@ pub(crate) enum Progress {
 pub(crate) trait Assembler: Send {
     /// Handles the next event.
     fn event(&mut self, event: &Event, listener: &mut dyn Listener) -> Result<Progress, LlmError>;
+
+    /// Returns the usage that the provider has reported so far; all figures are absent if it reported none.
+    fn usage(&self) -> Usage;
 
     /// Returns whether the requested figures have arrived, so that a connection that breaks after the end of the answer
     /// costs nothing.

@@ -32,6 +32,8 @@ pub(super) struct Envelope {
     model: Option<String>,
     stop_reason: Option<String>,
     service_tier: Option<String>,
+    speed: Option<String>,
+    inference_geo: Option<String>,
     figures: Figures,
     details: Details,
 }
@@ -49,6 +51,10 @@ impl Envelope {
         put(&mut self.stop_reason, message, "stop_reason");
         let figures = json::object(message, "usage");
         put(&mut self.service_tier, figures, "service_tier");
+        // <https://platform.claude.com/docs/en/build-with-claude/fast-mode>
+        put(&mut self.speed, figures, "speed");
+        // <https://platform.claude.com/docs/en/manage-claude/data-residency>
+        put(&mut self.inference_geo, figures, "inference_geo");
         self.figures.add(figures);
         for name in ["stop_sequence", "container", "context_management", "input_transformations", "diagnostics"] {
             self.details.put(name, message.get(name));
@@ -56,6 +62,11 @@ impl Envelope {
         let stop = json::object(message, "stop_details");
         let name = if json::text(stop, "type") == Some("refusal") { "refusal" } else { "stop_details" };
         self.details.put(name, Some(stop));
+    }
+
+    /// Returns the figures so far, of all calls of models together.
+    pub(super) fn usage(&self) -> Usage {
+        sum(&self.figures.clone().calls())
     }
 
     /// Puts an answer together, whole or streamed.
@@ -76,13 +87,12 @@ impl Envelope {
             content.push(refusals::mark());
         }
         let calls = self.figures.calls();
-        let usage = calls.iter().fold(Usage::default(), |mut sum, call| {
-            sum.add(call);
-            sum
-        });
+        let usage = sum(&calls);
         Response {
             calls: if calls.len() > 1 { calls } else { Vec::new() },
             service_tier: self.service_tier,
+            speed: self.speed,
+            inference_geo: self.inference_geo,
             details: self.details.json(),
             ..draft::response(content, (finish, self.stop_reason), usage, self.model, self.id, cx)
         }
@@ -187,8 +197,15 @@ fn with_input(block: &Value, input: Option<&str>) -> Value {
     block
 }
 
+fn sum(calls: &[Usage]) -> Usage {
+    calls.iter().fold(Usage::default(), |mut sum, call| {
+        sum.add(call);
+        sum
+    })
+}
+
 /// The figures as Anthropic reports them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Figures {
     /// Those of the answer.
     own: Usage,

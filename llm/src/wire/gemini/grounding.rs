@@ -50,6 +50,10 @@ impl Grounding {
     /// The searches that are billed: each query, with older models each answer that searched.
     /// <https://ai.google.dev/gemini-api/docs/pricing>
     pub(super) fn n_searches(&self, model: Option<&str>) -> Option<u64> {
+        // Asked after each piece of a stream, nearly all of which have none.
+        if self.0.is_empty() {
+            return None;
+        }
         let n = self.queries().len().max(usize::from(self.uses_maps())) as u64;
         let generation = model.and_then(|model| {
             let name = model.rsplit('/').next()?.strip_prefix("gemini-")?;

@@ -60,6 +60,11 @@ impl Answer {
         self.finish.is_some() || self.blocked.is_some()
     }
 
+    /// Returns the usage that is reported so far.
+    pub(super) fn usage(&self) -> Usage {
+        self.figures.usage(&self.grounding, self.model.as_deref())
+    }
+
     /// Takes a piece that holds nothing but text.
     pub(super) fn plain(&mut self, piece: plain::Piece<'_>, listener: &mut dyn Listener) {
         replace(&mut self.model, &piece.model_version);

@@ -1,6 +1,7 @@
 //! A Gemini answer in pieces. There is no last event: what says `finishReason` is the last piece that matters, and
 //! figures may follow.
 
+use rethread_events::message::Usage;
 use serde_json::Value;
 
 use super::plain;
@@ -39,6 +40,10 @@ impl Assembler for GeminiStream {
         })?;
         read::piece(&mut self.answer, &value, self.cx, listener)?;
         Ok(if self.answer.ended() { Progress::Ending } else { Progress::More })
+    }
+
+    fn usage(&self) -> Usage {
+        self.answer.usage()
     }
 
     fn finish(self: Box<Self>) -> Result<Response, LlmError> {

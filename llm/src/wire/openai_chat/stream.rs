@@ -1,5 +1,6 @@
 //! A Chat Completions answer in pieces.
 
+use rethread_events::message::Usage;
 use serde_json::Value;
 
 use super::plain;
@@ -177,6 +178,10 @@ impl Assembler for ChatStream {
             }
         }
         Ok(if self.ended { Progress::Ending } else { Progress::More })
+    }
+
+    fn usage(&self) -> Usage {
+        self.answer.usage
     }
 
     fn has_figures(&self) -> bool {

@@ -13,8 +13,12 @@ use crate::wire::{AnswerContext, fault, json};
 /// Reads a `response` object. `items` are those that a stream sent one by one, for servers whose last event omits them.
 pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result<Response, LlmError> {
     let status = json::text(body, "status");
+    let with_usage = |error: LlmError| {
+        let reported = Some(usage(body, json::list(body, "output"))).filter(|usage| *usage != Usage::default());
+        LlmError { usage: reported.map(Box::new), ..error }
+    };
     if status == Some("failed") || json::object(body, "error").is_object() {
-        return Err(fault::from_value(cx.provider, None, json::object(body, "error")));
+        return Err(with_usage(fault::from_value(cx.provider, None, json::object(body, "error"))));
     }
     if let Some(status @ ("queued" | "in_progress")) = status {
         let why = format!(
@@ -25,11 +29,8 @@ pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result
         return Err(LlmError { retryable: false, ..cx.malformed(why) });
     }
     if status == Some("cancelled") {
-        return Err(LlmError::new(
-            ErrorKind::Cancelled,
-            cx.provider,
-            "the provider says that the answer was cancelled",
-        ));
+        let why = "the provider says that the answer was cancelled";
+        return Err(with_usage(LlmError::new(ErrorKind::Cancelled, cx.provider, why)));
     }
     let output = json::list(body, "output");
     if body.get("output").is_none_or(|o| !o.is_array()) && items.is_empty() {
@@ -199,7 +200,7 @@ fn reasoning(item: &Value) -> Reasoning {
     }
 }
 
-fn usage(body: &Value, output: &[Value]) -> Usage {
+pub(super) fn usage(body: &Value, output: &[Value]) -> Usage {
     let figures = json::object(body, "usage");
     let input = json::object(figures, "input_tokens_details");
     let output_details = json::object(figures, "output_tokens_details");

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use rethread_events::message::Usage;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -37,11 +38,13 @@ pub(super) struct ResponsesStream {
     /// The index in the output of each call of the answer.
     calls: Vec<u64>,
     last: Option<Value>,
+    /// The usage that the last response object with figures has.
+    usage: Usage,
 }
 
 impl ResponsesStream {
     pub(super) fn new(cx: AnswerContext) -> Self {
-        Self { cx, items: BTreeMap::new(), calls: Vec::new(), last: None }
+        Self { cx, items: BTreeMap::new(), calls: Vec::new(), last: None, usage: Usage::default() }
     }
 
     fn call_index(&mut self, place: u64) -> usize {
@@ -108,6 +111,10 @@ impl Assembler for ResponsesStream {
             let begin = crate::error::excerpt(data, 200);
             self.cx.malformed(format!("an event is not JSON ({e}): {begin}"))
         })?;
+        let response = json::object(&value, "response");
+        if json::object(response, "usage").is_object() {
+            self.usage = read::usage(response, json::list(response, "output"));
+        }
         let kind = json::text(&value, "type").unwrap_or(&event.name).to_owned();
         match kind.as_str() {
             "error" => return Err(fault::from_value(self.cx.provider, None, &value)),
@@ -133,6 +140,10 @@ impl Assembler for ResponsesStream {
             self.emit(&kind, &value, listener);
         }
         Ok(Progress::More)
+    }
+
+    fn usage(&self) -> Usage {
+        self.usage
     }
 
     fn finish(self: Box<Self>) -> Result<Response, LlmError> {

@@ -9,7 +9,7 @@ use crate::models::{Known, ModelFacts, SystemMessages};
 use crate::request::{Request, ResponseFormat};
 use crate::wire::body::{self, BorrowedValue, Fields, object};
 use crate::wire::openai_chat::write::{cache, known_effort};
-use crate::wire::{Built, draft, merge_extra, subset};
+use crate::wire::{Built, draft, json, merge_extra, subset};
 
 pub(super) fn build(wire: &OpenaiResponses, request: &Request) -> Built {
     let mut body = Map::new();
@@ -213,17 +213,38 @@ struct Answer<'a> {
     /// Whether the provider stores answers, so that it knows its reasoning by the id.
     stores: bool,
     items: Vec<BorrowedValue<'a>>,
-    /// Reasoning that waits for the item it led to.
-    waiting: Vec<BorrowedValue<'a>>,
+    /// Reasoning that waits for the item it led to, with the updates of the configuration in between. An update goes back in
+    /// any case.
+    waiting: Vec<(Waits, BorrowedValue<'a>)>,
     /// Fields of the next item.
     fields: Vec<&'a Map<String, Value>>,
     texts: Vec<&'a str>,
 }
 
+/// What waits for the next item of an answer.
+#[derive(PartialEq, Eq)]
+enum Waits {
+    Reasoning,
+    Update,
+}
+
+/// The item that changes the effort from its place in the conversation on. No reasoning leads to it.
+/// `ResponseConfigurationUpdate` of OpenAI's OpenAPI document; <https://openrouter.ai/docs/cookbook/evaluate-and-optimize/model-migrations/gpt-6-astra>
+const CONFIGURATION_UPDATE: &str = "configuration_update";
+
 impl<'a> Answer<'a> {
     fn push(&mut self, item: BorrowedValue<'a>) {
-        self.items.append(&mut self.waiting);
+        self.items.extend(self.waiting.drain(..).map(|(_, item)| item));
         self.items.push(item);
+    }
+
+    /// Ends the answer, and returns how many thoughts led to nothing.
+    fn end(&mut self) -> u64 {
+        self.end_message();
+        let (thoughts, updates): (Vec<_>, Vec<_>) =
+            self.waiting.drain(..).partition(|(waits, _)| *waits == Waits::Reasoning);
+        self.items.extend(updates.into_iter().map(|(_, item)| item));
+        thoughts.len() as u64
     }
 
     fn push_with_fields(&mut self, mut item: BorrowedValue<'a>) {
@@ -256,7 +277,10 @@ impl<'a> Answer<'a> {
         }
         self.end_message();
         match part {
-            Part::Reasoning(thought) => self.waiting.extend(reasoning(thought, self.stores)),
+            Part::Reasoning(thought) => {
+                let thought = reasoning(thought, self.stores);
+                self.waiting.extend(thought.map(|thought| (Waits::Reasoning, thought)));
+            }
             Part::ToolCall(call) => self.push_with_fields(object!({
                 "type": "function_call",
                 "call_id": &call.id,
@@ -265,6 +289,9 @@ impl<'a> Answer<'a> {
             })),
             Part::Opaque { provider, data } if provider == NAME => match super::read::fields(&data.0) {
                 Some(fields) => self.fields.push(fields),
+                None if json::text(&data.0, "type") == Some(CONFIGURATION_UPDATE) => {
+                    self.waiting.push((Waits::Update, (&*data.0).into()));
+                }
                 None => self.push((&*data.0).into()),
             },
             Part::ProviderTool(tool) if tool.provider == NAME => self.push((&*tool.data.0).into()),
@@ -278,9 +305,9 @@ fn push_answer<'a>(message: &'a Message, stores: bool, input: &mut Vec<BorrowedV
     for part in &message.content {
         answer.part(part);
     }
-    answer.end_message();
+    let n_thoughts = answer.end();
     input.append(&mut answer.items);
-    answer.waiting.len() as u64
+    n_thoughts
 }
 
 fn reasoning(thought: &Reasoning, stores: bool) -> Option<BorrowedValue<'_>> {

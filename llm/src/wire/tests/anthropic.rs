@@ -738,3 +738,25 @@ fn answer_with_thoughts_is_no_longer_than_the_model_writes() {
     };
     assert_eq!((max_tokens(2_048), max_tokens(63_999)), (Some(6_144), Some(64_000)));
 }
+
+#[test]
+fn piece_of_text_reads_like_one_that_says_more() {
+    let read = |more: &str| {
+        let start = r#"data: {"type":"content_block_start","index":1,"content_block":{"type":"text","text":"a"}}"#;
+        let piece = |index: u8, text: &str| {
+            format!(
+                r#"data: {{"type":"content_block_delta","index":{index},"delta":{{"type":"text_delta","text":"{text}"{more}}}}}"#
+            )
+        };
+        // The last piece is of a block that never began.
+        let pieces = [piece(1, "b"), piece(1, r"\u00e9\n"), piece(1, ""), piece(2, "x")].join("\n\n");
+        let stop = r#"data: {"type":"message_stop"}"#;
+        let (wire, mut deltas) = (anthropic(), Vec::new());
+        let mut reading = Reading::new(&wire, AnswerContext::new("p", 0), &HttpLimits::default());
+        reading.push(format!("{start}\n\n{pieces}\n\n{stop}\n\n").as_bytes(), &mut deltas).unwrap();
+        (reading.finish(&mut deltas).unwrap().text(), deltas)
+    };
+    let (text, deltas) = read("");
+    assert_eq!((text.as_str(), deltas.len()), ("abé\n", 2));
+    assert_eq!(read(r#","later":1"#), (text, deltas));
+}

@@ -1,7 +1,7 @@
 use expect_test::expect;
 use serde_json::json;
 
-use rethread_events::message::FinishReason;
+use rethread_events::message::{FinishReason, Message, Role};
 
 use super::*;
 use crate::models::{ModelFacts, Thinking};
@@ -591,6 +591,20 @@ fn finish_reasons_are_mapped() {
 }
 
 #[test]
+fn failed_answer_keeps_its_usage() {
+    let used = |status: &str, usage: &str| {
+        let body = format!(r#"{{"status":"{status}","error":{{"message":"x"}},"output":[],"usage":{usage}}}"#);
+        let answer = serde_json::from_str(&body).unwrap();
+        let error = responses().answer(&answer, AnswerContext::new("p", 0)).unwrap_err();
+        error.usage.map(|usage| (usage.input_tokens, usage.output_tokens))
+    };
+    let figures = r#"{"input_tokens":10,"output_tokens":2}"#;
+    assert_eq!(used("failed", figures), Some((Some(10), Some(2))));
+    assert_eq!(used("cancelled", figures), Some((Some(10), Some(2))));
+    assert_eq!(used("failed", "null"), None);
+}
+
+#[test]
 fn call_that_is_incomplete_is_cut() {
     let answer = serde_json::json!({ "status": "completed", "output": [
         { "type": "function_call", "call_id": "a", "name": "f", "arguments": "", "status": "incomplete" },
@@ -698,4 +712,45 @@ fn thought_whose_call_was_filtered_out_is_counted() {
     assert_eq!(changes(json!([thought, call])), []);
     let foreign = json!({ "type": "reasoning", "text": "Hm.", "signature": "S", "provider": "anthropic" });
     assert_eq!(changes(json!([foreign])), []);
+}
+
+/// A streamed answer with these items, read and sent back: the items of the answer there.
+fn streamed_and_sent_back(items: &serde_json::Value) -> (Response, serde_json::Value) {
+    let listed = items.as_array().unwrap().iter().enumerate();
+    let events: String = listed
+        .map(|(i, item)| {
+            let event =
+                |kind: &str| json!({ "type": format!("response.output_item.{kind}"), "output_index": i, "item": item });
+            format!("data: {}\n\ndata: {}\n\n", event("added"), event("done"))
+        })
+        .collect();
+    let last = json!({ "type": "response.completed", "response": { "status": "completed", "output": items } });
+    let wire = responses();
+    let mut reading = Reading::new(&wire, AnswerContext::new("p", 0), &HttpLimits::default());
+    reading.push(format!("{events}data: {last}\n\n").as_bytes(), &mut ()).unwrap();
+    let response = reading.finish(&mut ()).unwrap();
+    let user = || Arc::new(Message::text(Role::User, "hi"));
+    let request = Request::new("gpt-6-astra", vec![user(), Arc::new(response.message.clone()), user()]);
+    let body = responses().body(&request).unwrap();
+    let input = body["input"].as_array().unwrap();
+    (response, input[1..input.len() - 1].into())
+}
+
+#[test]
+fn configuration_update_of_an_answer_goes_back_in_its_place() {
+    let update = json!({ "type": "configuration_update", "id": "cu_1", "reasoning": { "effort": "high" } });
+    let thought = json!({ "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e" });
+    let said = json!({ "type": "message", "role": "assistant", "content": [{ "type": "output_text", "text": "yes" }] });
+    let (response, sent) = streamed_and_sent_back(&json!([update, thought, said]));
+    assert_eq!((response.text().as_str(), response.finish_reason), ("yes", FinishReason::Stop));
+    assert_eq!(sent[0], update);
+    assert_eq!((&sent[1]["type"], &sent[2]["content"]), (&json!("reasoning"), &json!("yes")));
+    // Between a thought and what it led to.
+    let (_, sent) = streamed_and_sent_back(&json!([thought, update, said]));
+    assert_eq!((&sent[0]["type"], &sent[1], &sent[2]["content"]), (&json!("reasoning"), &update, &json!("yes")));
+    // No thought leads to it: one without a successor is refused.
+    let (_, sent) = streamed_and_sent_back(&json!([thought, update]));
+    assert_eq!(sent, json!([update]));
+    let (response, sent) = streamed_and_sent_back(&json!([update]));
+    assert_eq!((response.text().as_str(), sent), ("", json!([update])));
 }
