@@ -141,7 +141,9 @@ impl Cost {
                 // A document of its own, such as that of a draft, is not unfolded.
                 "" if reference != "#" && !reference.is_empty() => None,
                 "" => Some(&self.schema),
-                pointer if pointer.starts_with('/') => self.schema.pointer(&percent_decode_str(pointer).decode_utf8_lossy()),
+                pointer if pointer.starts_with('/') => {
+                    self.schema.pointer(&percent_decode_str(pointer).decode_utf8_lossy())
+                }
                 name => self.schema.pointer(self.anchors.get(name)?),
             }
         })

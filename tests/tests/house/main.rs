@@ -30,7 +30,7 @@ const ARROWS: [(&str, &[&str]); 7] = [
 ];
 
 /// All that the core may use: nothing that does IO, waits, or knows the time.
-const HEART: [&str; 18] = [
+const HEART: [&str; 19] = [
     "bincode",
     "blake3",
     "croner",
@@ -39,6 +39,7 @@ const HEART: [&str; 18] = [
     "jiff",
     "jsonschema",
     "minijinja",
+    "percent-encoding",
     "regex",
     "schemars",
     "serde",
