@@ -164,6 +164,25 @@ async fn death_of_a_server_is_noticed_while_a_child_holds_its_output() {
 }
 
 #[tokio::test]
+async fn server_that_closes_its_output_and_lives_on_is_lost_at_once() {
+    for isolation in [true, false] {
+        let r = rig(json!({ "isolation": isolation })).await;
+        let begun = Instant::now();
+        let error = r.f.registry.call("s__die", json!({ "lives": true }), r.f.cx()).await.unwrap_err();
+        assert_eq!((error.kind, error.retryable), (ErrorKind::Connection, true), "{isolation}: {error:?}");
+        assert_eq!(error.message, "the connection to the server `s` was lost during the call");
+        assert!(begun.elapsed() < Duration::from_secs(25), "the time limit of the call was waited for");
+        assert_eq!(r.f.call("s__add", json!({ "a": 2, "b": 3 })).await, "5");
+        // Also before it answers anything.
+        let mute = json!({ "command": "sh", "args": ["-c", "exec >&-; sleep 1000"], "isolation": isolation });
+        let r = rig_of(Fixture::new([]), json!({ "m": mute })).await;
+        let error = r.reports[0].tools.as_ref().unwrap_err().to_string();
+        assert!(error.contains("it closed the connection"), "{isolation}: {error}");
+        assert!(begun.elapsed() < Duration::from_secs(25), "the time limit of the connection was waited for");
+    }
+}
+
+#[tokio::test]
 async fn cancelled_call_is_cancelled_at_the_server() {
     let r = rig(json!({})).await;
     let cancel = CancellationToken::new();

@@ -40,11 +40,16 @@ const TEMPORARY_BYTES_MAX: &str = "1073741824";
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 /// Folders of the system that are never writable as a whole.
 const OF_THE_SYSTEM: [&str; 5] = ["/", "/proc", "/dev", "/sys", "/run"];
-/// Sets limits, says so, waits for a line, and becomes the program. Until bubblewrap has bound itself to this process
-/// the end of this process does not end it, but ends the wait.
-const WITH_LIMITS: &str = "ulimit -t \"$1\" && ulimit -d \"$2\" && \
+/// Becomes bubblewrap, with the output of the program as descriptor 3 only. Bubblewrap holds its own output open in two
+/// processes until the program ends; it does not hold other descriptors.
+const WITH_OUTPUT: &str = "exec 3>&1 >/dev/null; exec \"$@\"";
+/// Takes the output of a server, sets limits, says so, waits for a line, and becomes the program. Until bubblewrap has
+/// bound itself to this process the end of this process does not end it, but ends the wait.
+const WITH_LIMITS: &str = "{ [ \"$4\" = none ] || exec >&3 3>&-; } && ulimit -t \"$1\" && ulimit -d \"$2\" && \
     { [ \"$3\" = none ] || ulimit -u \"$3\" 2>/dev/null || ulimit -p \"$3\"; } && echo && read -r _ && \
     { [ \"$4\" = input ] || exec < /dev/null; } && shift 4 && exec \"$@\"; exit 126";
+/// The least number of the descriptor on which bubblewrap reports its process: those below are the program's.
+const NUMBER_MIN: i32 = 10;
 /// How many sockets of other programs are covered one by one.
 const SOCKETS_MAX: usize = 100;
 /// How often a sandbox is started that ends before its program begins: a socket that was to be covered may have been removed
@@ -351,13 +356,23 @@ fn start(isolation: &Isolation, workspace: &Workspace, launch: Launch) -> Result
     let failed = |error: io::Error| error.to_string();
     let found = found().as_ref().map_err(Clone::clone)?;
     let (mut arguments, placeholders) = found.arguments(isolation, workspace, &launch)?;
-    let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
+    let (read, low) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
+    let write = rustix::io::fcntl_dupfd_cloexec(&low, NUMBER_MIN).map_err(|error| failed(error.into()))?;
+    drop(low);
     rustix::io::fcntl_setfd(&write, FdFlags::empty()).map_err(|error| failed(error.into()))?;
     arguments.extend(["--info-fd".into(), write.as_raw_fd().to_string().into(), "--".into()]);
     arguments.extend(limited(isolation, launch.has_input, std::iter::once(launch.program).chain(launch.arguments)));
     let environment = launch.environment.into_iter().filter(|(name, _)| name != "TMPDIR").collect();
+    // The end of the output of a server is noticed. That of a command is not waited for.
+    let (program, arguments) = match launch.has_input {
+        true => {
+            let shell = ["-c", WITH_OUTPUT, "sh", found.program].map(OsString::from);
+            ("/bin/sh", shell.into_iter().chain(arguments).collect())
+        }
+        false => (found.program, arguments),
+    };
     let launch = Launch {
-        program: found.program.into(),
+        program: program.into(),
         arguments,
         environment,
         folder: "/".into(),
