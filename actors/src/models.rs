@@ -122,19 +122,31 @@ impl Models {
         }
     }
 
-    /// Makes the vector of a text with a profile, or a client of the application. One attempt, of at most 30 seconds.
+    /// Makes the vector of a text with a profile, or a client of the application. One attempt, of at most 30 seconds, and no
+    /// fallback of the profile: vectors of another model cannot be compared.
+    ///
+    /// # Errors
+    /// The error of the attempt, which names the model.
     pub(crate) async fn embed(&self, name: &str, text: &str) -> Result<Embedding, ExecutionError> {
-        let client = match self.own.get(name) {
-            Some(own) => own.clone(),
-            None => self.profiles.client(name).map_err(configured)?,
+        let (client, model) = match self.own.get(name) {
+            Some(own) => (own.clone(), name.to_owned()),
+            None => {
+                let profile = self.profiles.get(name).map_err(configured)?;
+                let model = format!("{}/{}", profile.provider.name(), profile.model);
+                (self.profiles.client(name).map_err(configured)?, model)
+            }
         };
-        match tokio::time::timeout(EMBEDDING_WAIT, client.embed(text)).await {
+        let made = match tokio::time::timeout(EMBEDDING_WAIT, client.embed(text)).await {
             Ok(made) => made.map_err(execution_error),
             Err(_) => {
-                let message = format!("`{name}` made no vector within {} s", EMBEDDING_WAIT.as_secs());
+                let message = format!("no answer within {} s", EMBEDDING_WAIT.as_secs());
                 Err(ExecutionError::retryable(ErrorKind::Timeout, message))
             }
-        }
+        };
+        made.map_err(|error| {
+            let message = format!("the model `{model}` made no vector: {}", error.message);
+            ExecutionError { message, ..error }
+        })
     }
 
     /// Returns the recorded part of the profile; `None` if nothing is sent over HTTP.

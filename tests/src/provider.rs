@@ -40,7 +40,7 @@ impl Wire {
 
     fn of_path(path: &str) -> Option<Self> {
         match path.split('?').next().unwrap_or_default() {
-            "/v1/chat/completions" => Some(Self::OpenaiChat),
+            "/v1/chat/completions" | "/v1/embeddings" => Some(Self::OpenaiChat),
             "/v1/responses" => Some(Self::OpenaiResponses),
             "/v1/messages" => Some(Self::Anthropic),
             path if path.ends_with(":generateContent") => Some(Self::Gemini),

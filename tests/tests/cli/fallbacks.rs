@@ -98,3 +98,43 @@ fn judge_that_falls_back_records_every_attempt() {
     assert_eq!(events[0]["data"]["model"], "openai_chat/model-first");
     assert_eq!(events[1]["data"]["fallback_from"], "openai_chat/model-first");
 }
+
+/// A tool call makes one attempt at a vector. Its event names the model. No fallback is called: its vectors are others.
+#[test]
+fn every_attempt_at_a_vector_is_an_event_of_the_tool_call() {
+    let scene = Scene::new();
+    let vector = json!({ "data": [{ "embedding": [1.0, 0.5, 0.1] }] });
+    let first = Provider::start(move |number, _| match number {
+        0 | 1 => Said::Refused(503),
+        _ => Said::Whole(vector.clone()),
+    });
+    let second = Provider::start(|_, _| Said::Refused(500));
+    let profile = |name: &str, provider: &Provider| {
+        let url = provider.base_url(Wire::OpenaiChat);
+        format!(
+            "[profiles.{name}]\nprovider = \"openai_chat\"\nmodel = \"m-{name}\"\nbase_url = \"{url}\"\nauth = \"none\"\n"
+        )
+    };
+    let memory = "[memory]\nnamespace = []\nembeddings = \"first\"\n";
+    let (one, two) = (profile("first", &first), profile("second", &second));
+    scene.write("rethread.toml", format!("{memory}{one}fallback = [\"second\"]\n{two}"));
+    let call = "nodes: [{id: a, tool: {tool_name: remember, parameters: {text: tea}}}]";
+    scene.write("remember.yaml", format!("version: \"1\"\nname: remember\n{call}\n"));
+    scene.run("run remember.yaml --quiet").ok();
+    let types = "TOOL_CALL_RETRIED,TOOL_EXECUTION_COMPLETED,TOOL_EXECUTION_FAILED";
+    let events = || scene.run(&format!("events last --jsonl --type {types}")).ok().lines();
+    let of = |event: &Value| json!([event["type"], event["data"]["error"]["message"]]);
+    let retried = json!([
+        "TOOL_CALL_RETRIED",
+        "the model `openai_chat/m-first` made no vector: openai_chat: overloaded (HTTP 503): refused by the test"
+    ]);
+    let completed = json!(["TOOL_EXECUTION_COMPLETED", null]);
+    assert_eq!(events().iter().map(of).collect::<Vec<_>>(), [retried.clone(), retried, completed]);
+    assert_eq!(first.take_bodies().len(), 3, "an event for every request");
+    // The next call fails at once.
+    let again = Provider::start(|_, _| Said::Refused(401));
+    scene.write("rethread.toml", format!("{memory}{}fallback = [\"second\"]\n{two}", profile("first", &again)));
+    scene.run("run remember.yaml --quiet").code(1).says("the model `openai_chat/m-first` made no vector");
+    assert_eq!(events().len(), 1);
+    assert_eq!((again.take_bodies().len(), second.take_bodies().len()), (1, 0));
+}
