@@ -91,6 +91,19 @@ pub(crate) fn long_and_hidden() -> String {
         .replace("            - {match: ^Hello, tool_calls: [{name: list_folder, arguments: {}}]}\n", &calls.concat())
 }
 
+/// Asks whether to go on, in a question as long as its input.
+pub(crate) const DECIDES: &str = r#"
+version: "1"
+name: decides
+nodes:
+  - id: ask
+    user_interaction:
+      operation_type: UPDATE_VARIABLES
+      prompt: "{{ input }}"
+      answer: boolean
+      variables: [{variable_name: result, expression: "{{ input }}"}]
+"#;
+
 /// A tool of the client, in `rethread.toml`.
 pub(crate) const CLIENT_TOOLS: &str = r#"
 [serve.client_tools.confirm]

@@ -9,7 +9,9 @@ use rethread_tests::binary::{Scene, root};
 use rethread_tests::needs;
 use serde_json::{Value, json};
 
-use crate::doors::{APPROVES, ASKS, CHAT, CLIENT_TOOLS, FAILS, HANGS, as_described, check_page, run_client, serve};
+use crate::doors::{
+    APPROVES, ASKS, CHAT, CLIENT_TOOLS, DECIDES, FAILS, HANGS, as_described, check_page, run_client, serve,
+};
 use crate::http::{Request, Response, Stream};
 use crate::place::Place;
 
@@ -436,6 +438,19 @@ fn repeated_message_after_a_response_runs_once() {
     let answer = json!({ "model": "asks", "input": "blue", "previous_response_id": question["id"] });
     error(&respond(&door, &answer, Some("turn-5")), 400, "invalid_request_error", "invalid_request");
     assert_eq!(text(&respond(&door, &answer, None).is(200).value()), "Painted blue.");
+}
+
+#[test]
+fn question_that_is_not_shown_whole_is_not_approved() {
+    let door = Door::new();
+    door.place.put(DECIDES);
+    let asked = respond(&door, &json!({ "model": "decides", "input": "x".repeat(20_000) }), None).is(200).value();
+    let answer = |text: &str| {
+        respond(&door, &json!({ "model": "decides", "input": text, "previous_response_id": asked["id"] }), None)
+    };
+    let refused = answer("yes").is(422).value();
+    assert!(refused.to_string().contains("too long to be shown whole"), "{refused}");
+    answer("no").is(200);
 }
 
 #[test]

@@ -7,6 +7,8 @@ use rethread_events::marks::marked;
 use rethread_events::text;
 use serde_json::{Value, json};
 
+use crate::serve::problem::{Kind, Problem};
+
 /// The longest text that a person is shown, in bytes.
 const SHOWN_BYTES_MAX: usize = 16 << 10;
 
@@ -53,8 +55,17 @@ pub(super) fn is_shown_whole(question: &OpenInteraction) -> bool {
 /// Whether an answer approves what its question does not show whole: whoever gave it has not seen it. Any question may be
 /// about going on, so any answer may approve but a rejection.
 pub(super) fn approves_unseen(question: &OpenInteraction, answer: &Json) -> bool {
-    let rejects = *answer.0 == json!(false) || answer.0.get("decision").is_some_and(|decision| decision == "reject");
+    let is_boolean = question.request.answer == Some(AnswerType::Boolean {});
+    let rejects = match &*answer.0 {
+        Value::String(word) if is_boolean => ["no", "n", "false"].contains(&word.trim().to_lowercase().as_str()),
+        value => *value == json!(false) || value.get("decision").is_some_and(|decision| decision == "reject"),
+    };
     !is_shown_whole(question) && !rejects
+}
+
+/// Refuses an answer that approves what its question does not show whole.
+pub(super) fn check_seen(question: &OpenInteraction, answer: &Json) -> Result<(), Problem> {
+    if approves_unseen(question, answer) { Err(Problem::new(Kind::Unusable, UNSEEN)) } else { Ok(()) }
 }
 
 /// Whether a person sees what is in a value as it is: nothing in it is marked, and it is short.

@@ -4,7 +4,7 @@ use rethread_tests::binary::Scene;
 use serde_json::{Value, json};
 
 use super::{Door, call, error, in_context, later, message, next, to_task, with};
-use crate::doors::long_and_hidden;
+use crate::doors::{DECIDES, long_and_hidden};
 use crate::http::Request;
 use crate::place::Place;
 
@@ -280,19 +280,6 @@ fn what_is_not_shown_whole_is_not_approved() {
     let done = door.task("long", &decided(&hidden, "m3", json!(true)));
     assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED");
 }
-
-/// Asks whether to go on, in a question as long as its input.
-const DECIDES: &str = r#"
-version: "1"
-name: decides
-nodes:
-  - id: ask
-    user_interaction:
-      operation_type: UPDATE_VARIABLES
-      prompt: "{{ input }}"
-      answer: boolean
-      variables: [{variable_name: result, expression: "{{ input }}"}]
-"#;
 
 #[test]
 fn question_that_is_not_shown_whole_is_answered_elsewhere() {

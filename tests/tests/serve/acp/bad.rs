@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Editor, prompt, scene};
+use crate::doors::DECIDES;
 
 fn code(answer: &Value) -> i64 {
     answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error: {answer}"))
@@ -84,6 +85,21 @@ fn flood_of_requests_is_limited_and_answered() {
     });
     assert!(refused.unwrap()["message"].as_str().unwrap().contains("which is the limit"));
     assert_eq!(editor.prompt(&session, "hello")["result"]["stopReason"], "end_turn");
+}
+
+#[test]
+fn question_that_is_not_shown_whole_is_not_approved() {
+    let scene = scene();
+    scene.write("decides.yaml", DECIDES);
+    let mut editor = Editor::start(&scene, "acp decides.yaml");
+    editor.ask("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
+    let session = editor.new_session(&scene);
+    editor.prompt(&session, &"x".repeat(20_000));
+    assert!(editor.text().contains("more bytes"), "{}", editor.text());
+    let refused = editor.prompt(&session, "yes");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("too long to be shown whole"), "{refused}");
+    let rejected = editor.prompt(&session, "no");
+    assert_eq!(rejected["result"]["stopReason"], "end_turn", "{rejected}");
 }
 
 #[test]

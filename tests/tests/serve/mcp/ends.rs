@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::stdio::log_alone;
 use super::{Door, MODERN, message, text};
-use crate::doors::{CHAT, FAILS};
+use crate::doors::{CHAT, DECIDES, FAILS, long_and_hidden};
 
 /// Asks, and hangs once it is answered.
 const ASKS_AND_HANGS: &str = r#"
@@ -101,6 +101,38 @@ fn request_that_only_answers_cancels_no_run() {
     drop(client.modern("tools/call", call).open().unwrap());
     door.until_none_follows();
     assert_eq!((door.n_with("running"), door.n_with("cancelled")), (1, 0));
+}
+
+#[test]
+fn what_is_not_shown_whole_is_not_approved() {
+    let door = Door::new();
+    door.place.put(&long_and_hidden());
+    door.place.put(DECIDES);
+    let client = door.client();
+    let asked = |workflow: &str, input: &str| {
+        let waits = client.call(workflow, json!({ "input": input }));
+        (text(&waits).to_owned(), waits["structuredContent"].clone())
+    };
+    let respond =
+        |asked: &str, answer: Value| client.call("respond", json!({ "interaction": asked, "answer": answer }));
+    let id = |text: &str| text.split("\n- ").nth(1).unwrap().split(": ").next().unwrap().to_owned();
+    let (shown, _) = asked("long", "long");
+    assert!(shown.contains("more bytes"), "{shown}");
+    for answer in [json!(true), json!({ "decision": "approve" }), json!({ "decision": "edit", "arguments": {} })] {
+        let refused = respond(&id(&shown), answer);
+        assert!(text(&refused).contains("too long to be shown whole"), "{refused}");
+    }
+    assert_eq!(text(&respond(&id(&shown), json!({ "decision": "reject" }))), "Looked.");
+    // As the form of a client that sends its request again.
+    let (shown, waits) = asked("decides", &"x".repeat(20_000));
+    let answers = json!({ id(&shown): { "action": "accept", "content": { "answer": true } } });
+    let params = json!({
+        "name": "decides", "arguments": {}, "requestState": waits["thread_id"], "inputResponses": answers,
+    });
+    let refused = message(&client.modern("tools/call", params).send());
+    assert!(refused.to_string().contains("too long to be shown whole"), "{refused}");
+    respond(&id(&shown), json!(false));
+    assert_eq!(door.n_with("completed"), 2);
 }
 
 #[test]

@@ -162,9 +162,7 @@ async fn answer(thread: &ThreadHandle, asked: &OpenInteraction, sent: &Sent) -> 
         }
         Content::Said(said) => question::answer_of(asked, said.input()),
     };
-    if question::approves_unseen(asked, &answer) {
-        return Err(Problem::new(Kind::Unusable, question::UNSEEN).at("parameter", "message.parts").into());
-    }
+    question::check_seen(asked, &answer).map_err(|problem| problem.at("parameter", "message.parts"))?;
     match thread.sibling(asked.thread).respond(asked.request.id, answer).await {
         Ok(()) => Ok(()),
         Err(ControlError::Rejected { source: Rejected::InteractionClosed(_), .. }) => {

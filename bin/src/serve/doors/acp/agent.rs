@@ -381,7 +381,13 @@ impl Agent<'_> {
             return Ok(None);
         }
         match asked {
-            Some(asked) => log.respond(asked, question::answer_of(asked, input)).await.map_err(failed)?,
+            Some(asked) => {
+                let answer = question::answer_of(asked, input);
+                if question::approves_unseen(asked, &answer) {
+                    return Err(error::refused(question::UNSEEN));
+                }
+                log.respond(asked, answer).await.map_err(failed)?;
+            }
             None => {
                 let (on_message, caller) = (Some(OnMessage::Queue), run::caller());
                 let next = NextRun { input, on_message, pin: false, definition: None, caller };

@@ -22,6 +22,7 @@ use super::run::{self, Call};
 use super::{debug, error, question, resources, result, tasks, tools};
 use crate::family;
 use crate::serve::doors::caller::Caller;
+use crate::serve::doors::question::check_seen;
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;
 use crate::serve::server::Shared;
@@ -151,7 +152,12 @@ impl Mcp {
         let _slot = server.subscribe()?;
         let from = thread.summary().await?.last_seq.next();
         opened.drives(thread.id());
-        asks.respond(id, Json::from(answer)).await?;
+        let answer = Json::from(answer);
+        let open = asks.inbox().await?;
+        if let Some(question) = open.iter().find(|open| (open.thread, open.request.id) == (asks.id(), id)) {
+            check_seen(question, &answer)?;
+        }
+        asks.respond(id, answer).await?;
         let followed = self.call(&opened, caller, context, request).follow(&thread, from).await;
         tasks::keep_open(opened, thread.clone());
         of_thread(&thread, followed)

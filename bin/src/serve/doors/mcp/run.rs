@@ -25,6 +25,7 @@ use super::{debug, made, question, result, tool_questions};
 use crate::answer;
 use crate::serve::doors::caller::Caller;
 use crate::serve::doors::following;
+use crate::serve::doors::question::check_seen;
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::server::Shared;
 use crate::serve::written::Entry;
@@ -279,7 +280,10 @@ impl Call<'_> {
 pub(super) async fn give(thread: &ThreadHandle, asked: &OpenInteraction, given: Given) -> Result<bool, Problem> {
     let thread = thread.sibling(asked.thread);
     match given {
-        Given::Answer(answer) => thread.respond(asked.request.id, answer).await?,
+        Given::Answer(answer) => {
+            check_seen(asked, &answer)?;
+            thread.respond(asked.request.id, answer).await?;
+        }
         Given::Withdrawn => thread.cancel_interaction(asked.request.id).await?,
         Given::Nothing => return Ok(false),
     }

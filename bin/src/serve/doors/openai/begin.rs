@@ -17,7 +17,7 @@ use crate::serve::beginning::{self, Begun, Repeatable};
 use crate::serve::doors::client_tools::ClientTools;
 use crate::serve::doors::conversation::{Conversation, Said};
 use crate::serve::doors::following::{Inside, Run};
-use crate::serve::doors::question::{answer_of, is_answered_by_message};
+use crate::serve::doors::question::{answer_of, check_seen, is_answered_by_message};
 use crate::serve::guard;
 use crate::serve::idempotency::Key;
 use crate::serve::problem::{Kind, Problem};
@@ -182,6 +182,7 @@ async fn answer_question(
     let workflow = answer::definition(server, state).await?;
     let from = thread.summary().await.map_err(Problem::from)?.last_seq.next();
     let answer = answer_of(question, text);
+    check_seen(question, &answer)?;
     thread.sibling(question.thread).respond(question.request.id, answer).await.map_err(Problem::from)?;
     Ok(Some(Run { id: state.run_id(), from, inside: Inside::of(state), workflow, thread: thread.clone() }))
 }
