@@ -95,9 +95,13 @@ async fn run(services: Arc<Services>, message: CallModel) {
             port.report(answer);
         }
         Err(error) => {
-            let (model, fallback_from) = last.lock().take().map(|last| (last.model, last.fallback_from)).unzip();
-            let (model, fallback_from) = (model.flatten(), fallback_from.flatten());
-            port.report(LlmCallFailed { model, fallback_from, ..LlmCallFailed::new(port.call, error) });
+            let failed = LlmCallFailed::new(port.call, error);
+            port.report(match last.lock().take() {
+                Some(TryEvent { model, fallback_from, error, .. }) => {
+                    LlmCallFailed { model, fallback_from, used: error.and_then(|error| error.used), ..failed }
+                }
+                None => failed,
+            });
         }
     }
 }
@@ -298,6 +302,7 @@ impl Listener for Gatherer {
                 node_id: None,
                 call_id: self.port.call,
                 try_number: event.attempt,
+                used: error.used.clone(),
                 error: execution_error(error),
                 wait_ms,
                 model: event.model,

@@ -398,6 +398,14 @@ impl Usage {
     }
 }
 
+/// Adds to a sum what is known; `None` while nothing is.
+pub(crate) fn sum_of<T>(sum: Option<T>, more: Option<T>, add: fn(T, T) -> T) -> Option<T> {
+    match (sum, more) {
+        (Some(sum), Some(more)) => Some(add(sum, more)),
+        (sum, more) => sum.or(more),
+    }
+}
+
 /// Returns by how much a sum grew; `None` if it did not.
 pub(crate) fn grown(sum: Option<u64>, before: Option<u64>) -> Option<u64> {
     if sum == before { None } else { sum.map(|sum| sum.saturating_sub(before.unwrap_or(0))) }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use rethread_events::event::FailedUsage;
 use rethread_events::expression::nearest;
 pub use rethread_events::fault::ErrorKind;
-use rethread_events::message::Usage;
 use rethread_events::text::head_bytes;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -105,10 +105,10 @@ pub struct LlmError {
     /// The profile, its address and what to check, for failures of connections, keys and names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Box<str>>,
-    /// The usage that the provider reported before the attempt failed. Tokens of the answer that it generated after the
-    /// report are missing. Absent if it reported none: the usage is then unknown, not zero.
+    /// What the provider reported before the attempt failed. Absent if it reported nothing: the usage is then unknown, not
+    /// zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Box<Usage>>,
+    pub used: Option<Box<FailedUsage>>,
 }
 
 impl LlmError {
@@ -124,7 +124,7 @@ impl LlmError {
             retryable: matches!(is_retryable(kind), Some(true)),
             request_id: None,
             place: None,
-            usage: None,
+            used: None,
         }
     }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::client::{CallContext, Client, Delta, Layer, Listener, TryEvent, model_name};
-use rethread_events::event::RequestChange;
+use rethread_events::event::{FailedUsage, RequestChange};
 use rethread_events::message::Usage;
 use rethread_events::text::head_bytes;
 
@@ -305,7 +305,10 @@ impl Layer for Retrying {
                     });
                     return Ok(response);
                 }
-                Err(error) => LlmError { usage: error.usage.or(reported.map(Box::new)), ..error },
+                Err(error) => {
+                    let used = error.used.or(reported.map(FailedUsage::reported));
+                    LlmError { used, ..error }
+                }
             };
             let wait_ms = match self.next(attempt - first + 1, &error, watcher.began, start_by()) {
                 Next::After(wait_ms) => Some(wait_ms),

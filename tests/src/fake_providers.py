@@ -18,6 +18,7 @@ keeps open has the status 0.
 import collections
 import gzip
 import http.server
+import itertools
 import json
 import os
 import re
@@ -35,6 +36,8 @@ from fakes.common import Cache, Refused, compact, raw_elements, raw_fields, said
 HEADERS = ("anthropic-version", "anthropic-beta", "user-agent", "accept", "idempotency-key", "content-type")
 # How long a request is held at most, in seconds.
 HELD_MAX = 300
+# How many pieces of a stream are sent before it breaks.
+N_BEFORE_BREAK = 2
 
 
 class Lane:
@@ -51,7 +54,7 @@ class Lane:
             return self.n_answers
 
     def holds(self, text):
-        """Whether this is the first request with the text."""
+        """Whether this is the first request with the text that a word of the script holds or breaks."""
         with self.lock:
             is_new = text not in self.held
             self.held.add(text)
@@ -160,7 +163,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Refused(503, {"error": {"message": "held", "type": "overloaded"}}, "held")
         model = self.record["body"].get("model", self.record["path"])
         answer = make(request, lane.next(), lane.caches[model])
-        return 200, answer, stream(answer) if is_streamed else None
+        pieces = stream(answer) if is_streamed else None
+        if re.search(r"\bBREAK\b", said) and is_streamed and lane.holds(said):
+            pieces = itertools.islice(pieces, N_BEFORE_BREAK)
+        return 200, answer, pieces
 
     def reply(self, status, answer, pieces):
         streams = status == 200 and pieces is not None

@@ -65,9 +65,9 @@ pub(crate) struct Call {
     /// The kind of its error; null if it completed.
     #[cfg_attr(feature = "server", schema(value_type = Option<String>))]
     pub(crate) error: Option<ErrorKind>,
-    /// Tokens of the answer that was used.
+    /// Tokens of the answer, and those that the provider reported of attempts that failed.
     pub(crate) usage: Option<Tokens>,
-    /// Who counted the tokens: `provider` or `counted`; null for a call without an answer.
+    /// Who counted the tokens: `provider` or `counted`; null where the provider reported nothing of the last attempt.
     #[cfg_attr(feature = "server", schema(value_type = Option<String>))]
     usage_source: Option<UsageSource>,
     /// In billionths of a US dollar; null where it is not known.
@@ -122,8 +122,8 @@ pub(crate) struct ModelSum {
     cached: u64,
     /// Tokens of the calls that have figures.
     pub(crate) usage: Tokens,
-    /// Calls whose tokens are not known, or not all of them: they are not in `usage`. Calls without an answer are among
-    /// them.
+    /// Calls whose tokens are not known, or not all of them: they are not in `usage`. Failed calls of which the
+    /// provider reported nothing are among them.
     pub(crate) n_usage_unknown: u64,
     /// Calls whose tokens were counted here, because the provider did not report them.
     n_usage_counted: u64,
@@ -132,7 +132,8 @@ pub(crate) struct ModelSum {
     /// What the provider's cache of prompts saved, in billionths of a US dollar, where the prices are known; null where it had
     /// no part in a call.
     pub(crate) cache_saved_nanousd: Option<i64>,
-    /// Calls whose cost is not known: they are not in `cost_nanousd`. Calls without an answer are among them.
+    /// Calls whose cost is not known: they are not in `cost_nanousd`. Failed calls of which the provider reported nothing
+    /// are among them.
     pub(crate) n_unpriced: u64,
 }
 

@@ -200,6 +200,28 @@ pub struct LlmTryFailed {
     /// The model that failed before, as `PROVIDER/MODEL`, if this attempt was at a fallback of it.
     #[serde(default)]
     pub fallback_from: Option<String>,
+    /// What the provider reported of the attempt; absent if it reported nothing.
+    #[serde(default)]
+    pub used: Option<Box<FailedUsage>>,
+}
+
+/// What a provider reported of an attempt before it failed. Tokens of the answer that it generated after its last report are
+/// missing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct FailedUsage {
+    /// Tokens.
+    pub usage: Usage,
+    /// Their cost in billionths of a US dollar; absent if the price is unknown.
+    pub cost_nanousd: Option<u64>,
+    /// The prices of that cost.
+    pub prices: Option<UnitPrices>,
+}
+
+impl FailedUsage {
+    /// Returns tokens whose cost is not known yet.
+    pub fn reported(usage: Usage) -> Box<Self> {
+        Box::new(Self { usage, ..Self::default() })
+    }
 }
 
 /// LLM_REQUEST_CHANGED: what is sent to the model differs from what was asked for: what the model refuses is left out.
@@ -302,12 +324,22 @@ pub struct LlmCallFailed {
     /// The model that failed before, as `PROVIDER/MODEL`, if the last attempt was at a fallback of it.
     #[serde(default)]
     pub fallback_from: Option<String>,
+    /// What the provider reported of the last attempt; absent if it reported nothing, or the call was cancelled or lost.
+    #[serde(default)]
+    pub used: Option<Box<FailedUsage>>,
 }
 
 impl LlmCallFailed {
     /// Returns the failure of a call, for an error that no attempt at a model reported.
     pub fn new(call_id: CallId, error: ExecutionError) -> Self {
-        Self { node_id: None, call_id, error, model: None, fallback_from: None }
+        Self { node_id: None, call_id, error, model: None, fallback_from: None, used: None }
+    }
+
+    /// Returns the failure of a call whose answer cannot be recorded. What the answer used is kept.
+    pub fn of_answer(answer: &LlmCallCompleted, error: ExecutionError) -> Self {
+        let LlmCallCompleted { call_id, usage, cost_nanousd, prices, .. } = *answer;
+        let used = FailedUsage { usage, cost_nanousd, prices };
+        Self { used: Some(Box::new(used)), fallback_from: answer.fallback_from.clone(), ..Self::new(call_id, error) }
     }
 }
 

@@ -2,6 +2,7 @@
 //! end of `table.rs`.
 
 mod agent;
+mod attempt_usage;
 mod call;
 mod child;
 mod graph;
@@ -23,6 +24,7 @@ mod tool;
 mod wait;
 
 pub use agent::*;
+pub use attempt_usage::AttemptUsage;
 pub use call::CallEvent;
 pub use child::*;
 pub use graph::*;

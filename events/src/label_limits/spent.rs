@@ -4,13 +4,14 @@ use crate::event::{Event, MessageEffect, RunSource};
 use crate::message::{Usage, UsageSource};
 
 /// The names of the events that [`Spent`] and [`is_start`] read; they say nothing of all others.
-pub const EVENTS: [&str; 10] = [
+pub const EVENTS: [&str; 11] = [
     "THREAD_STARTED",
     "THREAD_FORKED",
     "RUN_STARTED",
     "RUN_QUEUED",
     "MESSAGE_ADDED",
     "LLM_CALL_COMPLETED",
+    "LLM_TRY_FAILED",
     "LLM_CALL_FAILED",
     "LLM_CALL_RETRIED",
     "CONDITION_EVALUATION_COMPLETED",
@@ -45,24 +46,18 @@ impl Spent {
 
     /// Adds what one event says.
     pub fn add(&mut self, event: &Event) {
-        let (usage, cost, source) = if let Event::LlmCallCompleted(e) = event {
-            (&e.usage, e.cost_nanousd, e.usage_source)
-        } else if let Event::ContextSummaryCompleted(e) = event {
-            (&e.usage, e.cost_nanousd, e.usage_source)
-        } else if let Event::ConditionEvaluationCompleted(e) = event {
-            (&e.usage, e.cost_nanousd, e.usage_source)
-        } else {
-            self.n_calls += u64::from(matches!(event, Event::LlmCallFailed(_)));
+        let ends_call = event.is_model_call() || matches!(event, Event::LlmCallFailed(_));
+        self.n_calls += u64::from(ends_call);
+        let Some(used) = event.attempt_usage() else {
             // The attempt before a retry has no figures.
-            self.n_unknown += u64::from(matches!(event, Event::LlmCallFailed(_) | Event::LlmCallRetried(_)));
+            self.n_unknown += u64::from(ends_call || matches!(event, Event::LlmCallRetried(_)));
             return;
         };
-        self.n_calls += 1;
-        self.n_unknown += u64::from(usage.input_tokens.is_none() || usage.output_tokens.is_none());
-        self.n_counted += u64::from(source == UsageSource::Counted);
-        self.n_unpriced += u64::from(cost.is_none());
-        self.usage.add(usage);
-        self.cost_nanousd = self.cost_nanousd.saturating_add(cost.unwrap_or(0));
+        self.n_unknown += u64::from(used.is_partial());
+        self.n_counted += u64::from(used.source == UsageSource::Counted);
+        self.n_unpriced += u64::from(used.cost_nanousd.is_none());
+        self.usage.add(&used.usage);
+        self.cost_nanousd = self.cost_nanousd.saturating_add(used.cost_nanousd.unwrap_or(0));
     }
 
     /// Returns the tokens of prompts and answers, where an attempt without figures counts as this many.

@@ -10,7 +10,7 @@ use crate::event::Hook;
 use crate::fault::ExecutionError;
 use crate::ids::{NodeId, Seq, Time};
 use crate::json::Json;
-use crate::message::Usage;
+use crate::message::{Usage, sum_of};
 
 /// What a node does, as far as its events say so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -148,9 +148,7 @@ impl NodeMetadata {
         self.llm_calls = self.llm_calls.saturating_add(llm_calls);
         self.tool_calls = self.tool_calls.saturating_add(tool_calls);
         self.token_usage.add(usage);
-        if let Some(cost) = cost_nanousd {
-            self.cost_nanousd = Some(self.cost_nanousd.unwrap_or(0).saturating_add(cost));
-        }
+        self.cost_nanousd = sum_of(self.cost_nanousd, cost_nanousd, u64::saturating_add);
     }
 }
 

@@ -66,6 +66,10 @@ impl State {
             event: event.event_type().name,
             reason,
         })?;
+        self.totals.n_llm_calls += u64::from(event.is_model_call());
+        if let Some(used) = event.attempt_usage() {
+            self.count_attempt(&used);
+        }
         self.next = seq.next();
         self.last_at = at;
         Ok(())
@@ -184,11 +188,13 @@ impl State {
                 let (agent_loop, calls) = self.agent_loop_and_calls()?;
                 let messages = agent_loop.call_completed(calls, e)?;
                 self.conversation_mut().answer(seq, e.call_id, messages);
-                self.count_call(&e.usage, e.cost_nanousd, e.model.as_deref(), None);
                 Ok(())
             }
             Event::LlmCallFailed(e) => {
                 let (agent_loop, calls) = self.agent_loop_and_calls()?;
+                if let Some(used) = &e.used {
+                    agent_loop.usage.add(&used.usage);
+                }
                 agent_loop.call_failed(calls, e.call_id, &e.error)
             }
             Event::LlmExecutionCompleted(e) => {
@@ -390,6 +396,9 @@ impl State {
                 {
                     let (number, kind) = (e.try_number, e.error.kind);
                     call.failed_try = Some(FailedTry { number, kind, next_at: at.plus_ms(e.wait_ms) });
+                }
+                if let (Ok(agent_loop), Some(used)) = (self.agent_loop(), &e.used) {
+                    agent_loop.usage.add(&used.usage);
                 }
                 self.has_begun()
             }

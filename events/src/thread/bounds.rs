@@ -125,25 +125,13 @@ fn unpriced_is_accepted(state: &State) -> bool {
 
 /// A thread with a budget in money gets one warning about a call without a known price.
 pub(super) fn unpriced(state: &State, event: &Event) -> Option<Event> {
-    let (call, cost) = if let Event::LlmCallCompleted(e) = event {
-        (e.call_id, e.cost_nanousd)
-    } else if let Event::ConditionEvaluationCompleted(e) = event
-        && e.error.is_none()
-    {
-        (e.call_id, e.cost_nanousd)
-    } else if let Event::ContextSummaryCompleted(e) = event
-        && e.error.is_none()
-    {
-        (e.call_id, e.cost_nanousd)
-    } else {
-        return None;
-    };
-    let is_first = cost.is_none() && state.run_totals().n_unpriced == 1;
+    let used = event.attempt_usage().filter(|used| used.cost_nanousd.is_none())?;
+    let is_first = state.run_totals().n_unpriced == 1;
     state.budget().filter(|budget| is_first && budget.cost_nanousd.is_some())?;
     let detail = "what this model call cost is not known, and is not counted against the budget; give the model a \
                   price, or a budget in tokens"
         .to_owned();
-    Some(Warning { code: WarningCode::UnknownCost, call_id: Some(call), detail }.into())
+    Some(Warning { code: WarningCode::UnknownCost, call_id: Some(used.call_id), detail }.into())
 }
 
 /// The end of an agent loop that has no call left, or a pause before it.

@@ -14,13 +14,13 @@ use super::env::Env;
 use super::request::of_profile;
 use super::state::{ATTEMPTS_MAX, Judging, JudgingStage, State};
 use crate::event::{
-    ConditionEvaluationCompleted, ConditionEvaluationRequested, Event, LlmCallCompleted, LlmCallFailed, ModelChoice,
-    Warning, WarningCode,
+    ConditionEvaluationCompleted, ConditionEvaluationRequested, Event, FailedUsage, LlmCallCompleted, LlmCallFailed,
+    ModelChoice, Warning, WarningCode,
 };
 use crate::expression::Context;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time};
-use crate::message::{FinishReason, Usage, UsageSource};
+use crate::message::{FinishReason, UsageSource};
 use crate::workflow::{Edge, Judge, Workflow};
 use verdict::verdict_of;
 
@@ -118,7 +118,7 @@ fn verdict_for(state: &State, judging: &Judging, edge: &Edge) -> Option<EdgeOutc
 /// The events that an answer to the open call leads to.
 pub(super) fn answered(state: &State, open: &ModelCall, answer: LlmCallCompleted, now: Time) -> Vec<Event> {
     if let Err(error) = check::answer(&answer.message) {
-        return failed(state, open, LlmCallFailed::new(open.call, error), now);
+        return failed(state, open, LlmCallFailed::of_answer(&answer, error), now);
     }
     let text = answer.message.joined_text();
     let error = match answer.finish_reason {
@@ -150,15 +150,16 @@ pub(super) fn answered(state: &State, open: &ModelCall, answer: LlmCallCompleted
 
 /// The events of a call that failed.
 pub(super) fn failed(state: &State, open: &ModelCall, failed: LlmCallFailed, now: Time) -> Vec<Event> {
+    let FailedUsage { usage, cost_nanousd, prices } = failed.used.map(|used| *used).unwrap_or_default();
     let completed = ConditionEvaluationCompleted {
         node_id: None,
         call_id: open.call,
         verdict: None,
         answer: String::new(),
         error: Some(failed.error),
-        usage: Usage::default(),
-        cost_nanousd: None,
-        prices: None,
+        usage,
+        cost_nanousd,
+        prices,
         model: failed.model,
         duration_ms: now.ms_since(open.requested_at),
         usage_source: UsageSource::default(),

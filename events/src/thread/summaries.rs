@@ -17,12 +17,12 @@ use super::state::{AgentLoop, Stage, State, Written};
 use super::{check, env::Env};
 use crate::codec::SharedList;
 use crate::event::{
-    ContextItem, ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, Event, LlmCallCompleted,
-    LlmCallFailed, ModelChoice,
+    ContextItem, ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, Event, FailedUsage,
+    LlmCallCompleted, LlmCallFailed, ModelChoice,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time};
-use crate::message::{FinishReason, Message, Part, Role, Usage, UsageSource};
+use crate::message::{FinishReason, Message, Part, Role, UsageSource};
 
 /// The default limit, if neither node nor workflow has one.
 pub(super) const TOKEN_LIMIT_DEFAULT: u64 = 80_000;
@@ -256,7 +256,7 @@ pub(super) fn answered(open: &ModelCall, answer: LlmCallCompleted, now: Time) ->
     let text = answer.message.joined_text();
     let no_text = || ExecutionError::new(ErrorKind::MalformedResponse, "the model wrote no summary");
     let error = match (check::answer(&answer.message), answer.finish_reason) {
-        (Err(error), _) => return failed(open, LlmCallFailed::new(open.call, error), now),
+        (Err(error), _) => return failed(open, LlmCallFailed::of_answer(&answer, error), now),
         (Ok(()), FinishReason::ContentFilter) => {
             let message = "the provider's content filter stopped the summary";
             Some(ExecutionError::new(ErrorKind::ContentFilter, message))
@@ -283,14 +283,15 @@ pub(super) fn answered(open: &ModelCall, answer: LlmCallCompleted, now: Time) ->
 
 /// The event of a summary that could not be had.
 pub(super) fn failed(open: &ModelCall, failed: LlmCallFailed, now: Time) -> Event {
+    let FailedUsage { usage, cost_nanousd, prices } = failed.used.map(|used| *used).unwrap_or_default();
     ContextSummaryCompleted {
         node_id: None,
         call_id: open.call,
         summary: None,
         error: Some(failed.error),
-        usage: Usage::default(),
-        cost_nanousd: None,
-        prices: None,
+        usage,
+        cost_nanousd,
+        prices,
         model: failed.model,
         duration_ms: now.ms_since(open.requested_at),
         usage_source: UsageSource::default(),

@@ -4,7 +4,7 @@ use bincode::{Decode, Encode};
 use serde::Serialize;
 
 use crate::event::{BranchEnded, BranchSpent};
-use crate::message::{Usage, grown};
+use crate::message::{Usage, grown, sum_of};
 
 /// What BUDGET_EXCEEDED says of calls whose cost is not known.
 pub(in crate::thread) const UNPRICED: &str = "unpriced_calls";
@@ -90,8 +90,6 @@ impl Totals {
 
     /// Adds a cost, where it is known.
     pub(in crate::thread) fn add_cost(&mut self, cost_nanousd: Option<u64>) {
-        if let Some(cost) = cost_nanousd {
-            self.cost_nanousd = Some(self.cost_nanousd.unwrap_or(0).saturating_add(cost));
-        }
+        self.cost_nanousd = sum_of(self.cost_nanousd, cost_nanousd, u64::saturating_add);
     }
 }

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
+use crate::event::AttemptUsage;
 use crate::fault::ErrorKind;
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time, ToolName};
-use crate::message::{FinishReason, Usage, UsageSource};
+use crate::message::{FinishReason, Usage, UsageSource, sum_of};
 
 /// A call of a model or a tool that ended, all attempts together.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,12 +71,16 @@ pub struct ModelUsage {
     pub recorded: Option<Hash>,
     /// The model that answered, as the provider names it.
     pub answered_by: Option<String>,
-    /// Tokens of the answer that was used. Those of attempts that failed are not known.
+    /// Tokens of the answer, and those that the provider reported of attempts that failed.
     pub usage: Usage,
-    /// Who counted the tokens; absent for a call without an answer.
+    /// Who counted the tokens of the last attempt; absent if they are not known.
     pub usage_source: Option<UsageSource>,
-    /// Cost in billionths of a US dollar; absent where it is not known, so for every call without an answer.
+    /// Whether tokens of the prompt or of the answer of the last attempt are not known. They are not in `usage`.
+    pub is_usage_unknown: bool,
+    /// Cost in billionths of a US dollar, of the attempts whose cost is known; absent where none is.
     pub cost_nanousd: Option<u64>,
+    /// Whether the cost of the last attempt, or of an attempt that used something, is not known.
+    pub is_unpriced: bool,
     /// What the provider's cache of prompts saved, in billionths of a US dollar; less than nothing for a call that only wrote
     /// to it. Absent where the cache had no part in the call, or the prices are not known.
     pub cache_saved_nanousd: Option<i64>,
@@ -86,9 +91,22 @@ pub struct ModelUsage {
 }
 
 impl ModelUsage {
-    /// Whether tokens of the prompt or of the answer are not known.
-    pub fn is_usage_unknown(&self) -> bool {
-        self.usage.input_tokens.is_none() || self.usage.output_tokens.is_none()
+    /// Adds what an attempt used after which the call goes on.
+    pub(super) fn add(&mut self, used: &AttemptUsage<'_>) {
+        self.usage.add(&used.usage);
+        self.cost_nanousd = sum_of(self.cost_nanousd, used.cost_nanousd, u64::saturating_add);
+        self.cache_saved_nanousd = sum_of(self.cache_saved_nanousd, used.cache_saved_nanousd(), i64::saturating_add);
+        self.is_unpriced |= used.cost_nanousd.is_none();
+    }
+
+    /// Adds what the last attempt used; `None` if that is not known.
+    pub(super) fn end(&mut self, used: Option<&AttemptUsage<'_>>) {
+        self.is_usage_unknown = used.is_none_or(AttemptUsage::is_partial);
+        self.is_unpriced |= used.is_none();
+        self.usage_source = used.map(|used| used.source);
+        if let Some(used) = used {
+            self.add(used);
+        }
     }
 }
 

@@ -57,6 +57,18 @@ struct OpenCall {
     callee: Callee,
 }
 
+impl Ended {
+    /// Adds what is known of the model.
+    fn of_model(mut self, adds: impl FnOnce(&mut ModelUsage)) -> Self {
+        if let Self::Call(call) = &mut self
+            && let Callee::Model(model) = &mut call.callee
+        {
+            adds(model);
+        }
+        self
+    }
+}
+
 /// How a call ended.
 struct End {
     call: CallId,
@@ -101,43 +113,36 @@ impl UsageFold {
             Event::LlmTryFailed(e) => {
                 if let Some(open) = self.open.get_mut(&(thread, e.call_id)) {
                     open.n_failed_tries += 1;
+                    if let (Callee::Model(model), Some(used)) = (&mut open.callee, event.attempt_usage()) {
+                        model.add(&used);
+                    }
                 }
             }
             Event::LlmCallCompleted(e) => {
                 let end =
                     End { call: e.call_id, node: e.node_id.clone(), error: None, duration_ms: Some(e.duration_ms) };
-                return Some(self.end(thread, seq, at, end, |model| {
+                let ended = self.end(thread, seq, at, event, end);
+                return Some(ended.of_model(|model| {
                     model.answered_by.clone_from(&e.model);
                     model.cached = e.cached;
                     model.finish_reason = Some(e.finish_reason);
-                    (model.usage, model.cost_nanousd) = (e.usage, e.cost_nanousd);
-                    model.cache_saved_nanousd = e.cache_saved_nanousd();
-                    model.usage_source = Some(e.usage_source);
                 }));
             }
             Event::LlmCallFailed(e) => {
                 let end = End { call: e.call_id, node: e.node_id.clone(), error: failed(&e.error), duration_ms: None };
-                return Some(self.end(thread, seq, at, end, |_| {}));
+                return Some(self.end(thread, seq, at, event, end));
             }
             Event::ConditionEvaluationCompleted(e) => {
                 let error = e.error.as_ref().and_then(failed);
                 let end = End { call: e.call_id, node: e.node_id.clone(), error, duration_ms: Some(e.duration_ms) };
-                return Some(self.end(thread, seq, at, end, |model| {
-                    model.answered_by.clone_from(&e.model);
-                    (model.usage, model.cost_nanousd) = (e.usage, e.cost_nanousd);
-                    model.cache_saved_nanousd = e.prices.and_then(|prices| prices.cache_saved_nanousd(&e.usage));
-                    model.usage_source = error.is_none().then_some(e.usage_source);
-                }));
+                let ended = self.end(thread, seq, at, event, end);
+                return Some(ended.of_model(|model| model.answered_by.clone_from(&e.model)));
             }
             Event::ContextSummaryCompleted(e) => {
                 let error = e.error.as_ref().and_then(failed);
                 let end = End { call: e.call_id, node: e.node_id.clone(), error, duration_ms: Some(e.duration_ms) };
-                return Some(self.end(thread, seq, at, end, |model| {
-                    model.answered_by.clone_from(&e.model);
-                    (model.usage, model.cost_nanousd) = (e.usage, e.cost_nanousd);
-                    model.cache_saved_nanousd = e.prices.and_then(|prices| prices.cache_saved_nanousd(&e.usage));
-                    model.usage_source = error.is_none().then_some(e.usage_source);
-                }));
+                let ended = self.end(thread, seq, at, event, end);
+                return Some(ended.of_model(|model| model.answered_by.clone_from(&e.model)));
             }
             Event::ToolExecutionRequest(e) => self.begin(thread, seq, at, Callee::Tool(e.name.clone())),
             Event::ToolCallRetried(e) => {
@@ -148,12 +153,12 @@ impl UsageFold {
             Event::ToolExecutionCompleted(e) => {
                 let end =
                     End { call: e.call_id, node: e.node_id.clone(), error: None, duration_ms: Some(e.duration_ms) };
-                return Some(self.end(thread, seq, at, end, |_| {}));
+                return Some(self.end(thread, seq, at, event, end));
             }
             Event::ToolExecutionFailed(e) => {
                 let (error, duration_ms) = (failed(&e.error), Some(e.duration_ms));
                 let end = End { call: e.call_id, node: e.node_id.clone(), error, duration_ms };
-                return Some(self.end(thread, seq, at, end, |_| {}));
+                return Some(self.end(thread, seq, at, event, end));
             }
             Event::ThreadStarted(_)
             | Event::ThreadPaused(_)
@@ -248,7 +253,9 @@ impl UsageFold {
             answered_by: None,
             usage: Usage::default(),
             usage_source: None,
+            is_usage_unknown: false,
             cost_nanousd: None,
+            is_unpriced: false,
             cache_saved_nanousd: None,
             cached: false,
             finish_reason: None,
@@ -261,19 +268,12 @@ impl UsageFold {
         self.open.insert((thread, CallId(seq)), open);
     }
 
-    fn end(
-        &mut self,
-        thread: ThreadId,
-        last_seq: Seq,
-        ended_at: Time,
-        end: End,
-        answer: impl FnOnce(&mut ModelUsage),
-    ) -> Ended {
+    fn end(&mut self, thread: ThreadId, last_seq: Seq, ended_at: Time, event: &Event, end: End) -> Ended {
         let End { call, node, error, duration_ms } = end;
         let Some(open) = self.open.remove(&(thread, call)) else { return Ended::BeganBefore(call) };
         let OpenCall { requested_at, attempt, n_failed_tries, mut callee } = open;
         if let Callee::Model(model) = &mut callee {
-            answer(model);
+            model.end(event.attempt_usage().as_ref());
         }
         Ended::Call(Box::new(CallUsage {
             thread,

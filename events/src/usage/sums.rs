@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::call::{CallUsage, Callee, ModelName, ModelUsage};
 use crate::fault::ErrorKind;
 use crate::ids::ToolName;
-use crate::message::{Usage, UsageSource};
+use crate::message::{Usage, UsageSource, sum_of};
 
 /// Sums by model and by tool. The order of the calls does not matter, so sums of pages can be made one after the other.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -51,8 +51,8 @@ pub struct ModelSums {
     pub n_cached: u64,
     /// Tokens, of the calls that have figures.
     pub usage: Usage,
-    /// Calls whose tokens are not known, or not all of them: they are not in `usage`. Calls without an answer are among
-    /// them.
+    /// Calls whose tokens are not known, or not all of them: they are not in `usage`. Failed calls of which the
+    /// provider reported nothing are among them.
     pub n_usage_unknown: u64,
     /// Calls whose tokens were counted here, because the provider did not report them.
     pub n_usage_counted: u64,
@@ -60,7 +60,8 @@ pub struct ModelSums {
     pub cost_nanousd: Option<u64>,
     /// What the provider's cache of prompts saved, in billionths of a US dollar; absent where it saved and cost nothing.
     pub cache_saved_nanousd: Option<i64>,
-    /// Calls whose cost is not known: they are not in `cost_nanousd`. Calls without an answer are among them.
+    /// Calls whose cost is not known: they are not in `cost_nanousd`. Failed calls of which the provider reported nothing
+    /// are among them.
     pub n_unpriced: u64,
 }
 
@@ -91,15 +92,11 @@ impl ModelSums {
         self.usage.add(&model.usage);
         let count = |n: &mut u64, is_one: bool| *n += u64::from(is_one);
         count(&mut self.n_cached, model.cached);
-        count(&mut self.n_usage_unknown, model.is_usage_unknown());
+        count(&mut self.n_usage_unknown, model.is_usage_unknown);
         count(&mut self.n_usage_counted, model.usage_source == Some(UsageSource::Counted));
-        if let Some(saved) = model.cache_saved_nanousd {
-            self.cache_saved_nanousd = Some(self.cache_saved_nanousd.unwrap_or(0).saturating_add(saved));
-        }
-        match model.cost_nanousd {
-            Some(cost) => self.cost_nanousd = Some(self.cost_nanousd.unwrap_or(0).saturating_add(cost)),
-            None => self.n_unpriced += 1,
-        }
+        self.cache_saved_nanousd = sum_of(self.cache_saved_nanousd, model.cache_saved_nanousd, i64::saturating_add);
+        self.cost_nanousd = sum_of(self.cost_nanousd, model.cost_nanousd, u64::saturating_add);
+        count(&mut self.n_unpriced, model.is_unpriced);
     }
 }
 

@@ -7,6 +7,7 @@ use crate::event::{
 };
 use crate::fault::ErrorKind;
 use crate::ids::{CallId, Seq, ThreadId, Time};
+use crate::message::Usage;
 
 const THREAD: ThreadId = ThreadId::from_bytes([7; 16]);
 
@@ -73,7 +74,43 @@ fn a_call_counts_its_attempts_and_the_tries_of_its_client() {
     assert_eq!((call.attempt, call.n_retries, call.duration_ms, call.last_seq), (2, 2, 40, Seq(6)));
     assert_eq!(call.node.as_ref().map(|node| node.as_str()), Some("n"));
     let Callee::Model(model) = &call.callee else { panic!("{call:?}") };
-    assert_eq!((model.cost_nanousd, model.is_usage_unknown()), (Some(12), false));
+    assert_eq!((model.cost_nanousd, model.is_usage_unknown), (Some(12), false));
+}
+
+#[test]
+fn what_failed_attempts_used_is_added_to_their_call() {
+    let used = json!({ "usage": { "input_tokens": 5, "output_tokens": 1 }, "cost_nanousd": 7, "prices": null });
+    let tried = |call: u64, used: &Value| json!({ "node_id": "n", "call_id": call, "try_number": 1, "error": error("server"), "wait_ms": 10, "used": used });
+    let failed =
+        |call: u64, used: &Value| json!({ "node_id": "n", "call_id": call, "error": error("server"), "used": used });
+    let known = json!({ "input_tokens": 5, "output_tokens": 2, "total_tokens": 7 });
+    let unpriced = json!({ "usage": { "input_tokens": 5 }, "cost_nanousd": null, "prices": null });
+    let calls = calls(&[
+        (1, 0, "LLM_CALL_REQUESTED", request()),
+        (2, 10, "LLM_TRY_FAILED", tried(1, &used)),
+        (3, 20, "LLM_CALL_COMPLETED", answer(1, &known, Some(12))),
+        (4, 30, "LLM_CALL_REQUESTED", request()),
+        (5, 40, "LLM_TRY_FAILED", tried(4, &used)),
+        (6, 50, "LLM_CALL_FAILED", failed(4, &Value::Null)),
+        (7, 60, "LLM_CALL_REQUESTED", request()),
+        (8, 70, "LLM_CALL_FAILED", failed(7, &used)),
+        (9, 80, "LLM_CALL_REQUESTED", request()),
+        (10, 90, "LLM_TRY_FAILED", tried(9, &unpriced)),
+        (11, 99, "LLM_CALL_COMPLETED", answer(9, &known, Some(12))),
+    ]);
+    let figures = calls.iter().map(|call| {
+        let Callee::Model(model) = &call.callee else { panic!("{call:?}") };
+        let Usage { input_tokens, output_tokens, .. } = model.usage;
+        let tokens = [input_tokens.unwrap_or(0), output_tokens.unwrap_or(0)];
+        (tokens, model.cost_nanousd, model.is_usage_unknown, model.is_unpriced)
+    });
+    let expected = [
+        ([10, 3], Some(19), false, false),
+        ([5, 1], Some(7), true, true),
+        ([5, 1], Some(7), false, false),
+        ([10, 2], Some(12), false, true),
+    ];
+    assert_eq!(figures.collect::<Vec<_>>(), expected);
 }
 
 #[test]

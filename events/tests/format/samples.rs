@@ -509,6 +509,7 @@ fn of_models() -> Vec<Event> {
             wait_ms: 250,
             model: Some("openai_chat/m".into()),
             fallback_from: Some("anthropic/m".into()),
+            used: Some(Box::new(FailedUsage { usage: usage(), cost_nanousd: Some(12), prices: Some(prices()) })),
         }
         .into(),
         LlmRequestChanged {
@@ -552,6 +553,7 @@ fn of_models() -> Vec<Event> {
             error: error(),
             model: Some("openai_chat/m".into()),
             fallback_from: Some("anthropic/m".into()),
+            used: Some(Box::new(FailedUsage { usage: usage(), cost_nanousd: Some(12), prices: Some(prices()) })),
         }
         .into(),
         LlmExecutionCompleted {

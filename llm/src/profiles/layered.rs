@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use rethread_events::event::RequestChange;
 use rethread_events::message::{Usage, UsageSource};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::client::{CallContext, Client, Layer, ModelInfo};
+use crate::client::{CallContext, Client, Delta, Layer, Listener, ModelInfo, TryEvent};
 use crate::error::LlmError;
-use crate::models::KnownModels;
+use crate::models::{Known, KnownModels};
 use crate::prices::Terms;
 use crate::profile::Profile;
 use crate::request::Request;
@@ -105,19 +106,17 @@ impl Priced {
     /// Sets the cost of the answer to a call that began then.
     fn price(&self, request: &Request, response: &mut Response, began: Timestamp) {
         let (usage, source) = response.figures();
-        let asked = |name: &str| request.extra.get(name).and_then(Value::as_str);
-        let terms = Terms {
-            tier: response.service_tier.as_deref().or(request.service_tier.as_deref()),
-            speed: response.speed.as_deref().or_else(|| asked("speed")),
-            region: self.region.or(response.inference_geo.as_deref()).or_else(|| asked("inference_geo")),
-            time: Some([began, Timestamp::now()]),
-        };
-        let known = |model: &str| Some(self.known.of(model)).filter(|known| known.facts.has_prices());
-        let known = known(&request.model).or_else(|| known(response.model.as_deref()?));
         let is_reported = response.cost.is_some_and(|cost| cost.prices.is_none());
         // What the provider says that it bills wins. What a mock answers costs nothing, unless its profile has prices.
-        if let Some(known) = known.filter(|_| !is_reported) {
+        if let Some(known) = self.priced(request, response.model.as_deref()).filter(|_| !is_reported) {
             let calls = if response.calls.is_empty() { std::slice::from_ref(&usage) } else { &response.calls };
+            let said = Terms {
+                tier: response.service_tier.as_deref(),
+                speed: response.speed.as_deref(),
+                region: response.inference_geo.as_deref(),
+                time: None,
+            };
+            let terms = self.terms(request, said, began);
             response.cost = known.facts.prices.as_ref().and_then(|prices| prices.cost(calls, terms));
         }
         let mut totals = self.totals.lock();
@@ -129,6 +128,67 @@ impl Priced {
             None => totals.answers_without_cost += 1,
         }
     }
+
+    /// Sets the cost of what a failed attempt used that began then.
+    fn price_failed(&self, request: &Request, error: &mut LlmError, began: Timestamp) {
+        let Some(used) = error.used.as_deref_mut() else { return };
+        // A provider that has reported no tokens of the answer has not begun it.
+        let usage = Usage { output_tokens: used.usage.output_tokens.or(Some(0)), ..used.usage };
+        let known = self.priced(request, None);
+        let prices = known.as_ref().and_then(|known| known.facts.prices.as_ref());
+        let cost = prices.and_then(|prices| prices.cost(&[usage], self.terms(request, Terms::default(), began)));
+        (used.cost_nanousd, used.prices) = (cost.map(|cost| cost.nanousd), cost.and_then(|cost| cost.prices));
+    }
+
+    /// The model that was asked, or else the one that answered, if its prices are known.
+    fn priced(&self, request: &Request, answered: Option<&str>) -> Option<Arc<Known>> {
+        let known = |model: &str| Some(self.known.of(model)).filter(|known| known.facts.has_prices());
+        known(&request.model).or_else(|| known(answered?))
+    }
+
+    /// The terms of a call that began then: what the provider says of them, or else what was asked for.
+    fn terms<'a>(&self, request: &'a Request, said: Terms<'a>, began: Timestamp) -> Terms<'a> {
+        let asked = |name: &str| request.extra.get(name).and_then(Value::as_str);
+        Terms {
+            tier: said.tier.or(request.service_tier.as_deref()),
+            speed: said.speed.or_else(|| asked("speed")),
+            region: self.region.or(said.region).or_else(|| asked("inference_geo")),
+            time: Some([began, Timestamp::now()]),
+        }
+    }
+}
+
+/// Sets what failed attempts cost.
+struct Pricing<'a> {
+    inner: &'a mut dyn Listener,
+    priced: &'a Priced,
+    request: &'a Request,
+    began: Timestamp,
+}
+
+impl Listener for Pricing<'_> {
+    fn delta(&mut self, delta: Delta) {
+        self.inner.delta(delta);
+    }
+
+    fn tried(&mut self, mut event: TryEvent) {
+        if let Some(error) = &mut event.error {
+            self.priced.price_failed(self.request, error, self.began);
+        }
+        self.inner.tried(event);
+    }
+
+    fn changed(&mut self, change: RequestChange) {
+        self.inner.changed(change);
+    }
+
+    fn used(&mut self, usage: &Usage) {
+        self.inner.used(usage);
+    }
+
+    fn wants_deltas(&self) -> bool {
+        self.inner.wants_deltas()
+    }
 }
 
 impl Layer for Priced {
@@ -136,9 +196,14 @@ impl Layer for Priced {
         &*self.inner
     }
 
-    async fn call_inner(&self, request: &Request, mut cx: CallContext<'_>) -> Result<Response, LlmError> {
+    async fn call_inner(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
         let began = Timestamp::now();
-        let response = self.inner.call(request, cx.reborrow()).await?;
+        let mut listener = Pricing { inner: cx.listener, priced: self, request, began };
+        let result = self.inner.call(request, CallContext { listener: &mut listener, ..cx }).await;
+        let response = result.map_err(|mut error| {
+            self.price_failed(request, &mut error, began);
+            error
+        })?;
         let is_own = request.model.is_empty() || request.model == self.model;
         let counter = if is_own { Arc::clone(&self.counter) } else { Arc::new(Counter::for_model(&request.model)) };
         let mut response = tokens::complete(counter, request, response).await;

@@ -91,7 +91,7 @@ class Script:
     `CALL [tool]` asks for a tool, `CALL2` for two calls in one answer, `STEPS3 [tool]` for three answers with a call
     each. `INVENT name` asks for a tool by the rest of the line, whether it was declared or not; with `ODDID` calls have ids as
     other servers give them. `THINK`, `CITE`, `SEARCH`, `IMAGE`, `AUDIO`, `REFUSE` and `LONG` are answers of those kinds. `HOLD` keeps the first
-    request with this text open until the client disconnects.
+    request with this text open until the client disconnects, and `BREAK` ends the first stream with this text at its beginning.
     """
 
     def __init__(self, text, n_done, tools, choice, form=None):

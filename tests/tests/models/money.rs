@@ -115,6 +115,48 @@ fn failed_runs_and_their_calls_are_counted_under_their_model() {
     assert_eq!((&failed[0]["model"], &failed[0]["profile"]), (&json!("claude-opus-9"), &json!("gone")), "{usage}");
 }
 
+/// A stream that ends after its beginning: the provider has reported the prompt, and a first token at most.
+#[test]
+fn broken_stream_is_paid_and_counted() {
+    for (protocol, model, input, output) in
+        [(Protocol::Anthropic, "claude-sonnet-5-5", 2_000, 10_000), (Protocol::Gemini, "gemini-3.8-flash", 750, 3_750)]
+    {
+        let begun = |answer: &Value| match protocol {
+            Protocol::Gemini => [answer["usageMetadata"]["promptTokenCount"].as_u64().unwrap(), 0],
+            _ => [answer["usage"]["input_tokens"].as_u64().unwrap(), 1],
+        };
+        let fails = |lane: &Lane, n_attempts: u32| {
+            let list = format!("price_list = \"{}\"", protocol.list());
+            let profile = lane.profile("main", protocol.provider(), model, &list);
+            lane.configure(&profile.replace("attempts_max = 1", &format!("attempts_max = {n_attempts}")));
+            let node = "  - {id: a, llm: {profile_id: main, user_prompt: BREAK it, stream: true}}";
+            let then = "  - {id: b, llm: {profile_id: main, user_prompt: then}}";
+            lane.workflow(
+                "one",
+                &format!("budget: {{usd: \"0.000001\", on_exceeded: fail}}\nnodes:\n{node}\n{then}\n"),
+            );
+            lane.run("run one.yaml --quiet --input x").code(1);
+        };
+        // The attempt is the last one: it stands in LLM_CALL_FAILED.
+        let lane = Lane::new();
+        fails(&lane, 1);
+        let of = |lane: &Lane| begun(lane.requests().first().unwrap().answer());
+        let [n_input, n_output] = of(&lane);
+        assert_eq!(same_figures(&lane), [n_input * input + n_output * output, n_input, n_output], "{protocol:?}");
+        let failed = lane.events("LLM_CALL_FAILED");
+        assert_eq!(failed[0]["data"]["used"]["usage"]["input_tokens"], n_input, "{failed:?}");
+        // Another attempt follows, whose answer is paid too; then the budget is spent.
+        let lane = Lane::new();
+        fails(&lane, 2);
+        let [tried, ..] = &lane.events("LLM_TRY_FAILED")[..] else { panic!("{protocol:?}: no attempt failed") };
+        assert_eq!(tried["data"]["used"]["usage"]["input_tokens"], n_input, "{tried}");
+        let [_, answered] = &lane.requests()[..] else { panic!("{protocol:?}: {}", lane.requests().len()) };
+        let [n_answer_input, n_answer_output] = reported(protocol, std::slice::from_ref(answered));
+        let cost = (n_input + n_answer_input) * input + (n_output + n_answer_output) * output;
+        assert_eq!(same_figures(&lane), [cost, n_input + n_answer_input, n_output + n_answer_output], "{protocol:?}");
+    }
+}
+
 /// A long prompt that is read from the cache by the second call and those after it.
 fn long() -> String {
     let system = "You know a lot. ".repeat(1200);

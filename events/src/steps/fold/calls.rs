@@ -7,13 +7,13 @@ use super::super::{NodeDoes, NodeResult, SpentOn, StepOutcome, Steps};
 use super::{model_name, outcome_of, text_of};
 use crate::codec::OrderedMap;
 use crate::event::{
-    BranchSpent, CheckedContent, Decision, Event, GuardrailCompleted, GuardrailOutcome, OperationType,
+    AttemptUsage, BranchSpent, CheckedContent, Decision, Event, GuardrailCompleted, GuardrailOutcome, OperationType,
     ToolExecutionRequest, UserInteractionProcessed, UserInteractionRequested,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time};
 use crate::json::Json;
-use crate::message::Usage;
+use crate::message::sum_of;
 use crate::text::shortened;
 use crate::thread::{Totals, unanswered};
 
@@ -23,6 +23,9 @@ fn json_of(fields: &OrderedMap<Json>) -> String {
 
 impl Steps {
     pub(super) fn call(&mut self, seq: Seq, at: Time, event: &Event) {
+        if let Some(used) = event.attempt_usage() {
+            self.used(&used);
+        }
         match event {
             Event::LlmCallRequested(_) => {
                 let name = self.opened.nodes.last().and_then(|node| node.model.clone());
@@ -44,12 +47,11 @@ impl Steps {
             }
             Event::LlmCallCompleted(e) => {
                 if let Some(call) = self.open_call(e.call_id) {
-                    call.cache_saved_nanousd = e.cache_saved_nanousd();
                     call.answered = Some(shortened(&e.message.joined_text(), TEXT_CHARS_MAX));
                     call.tools = e.message.tool_calls().take(20).map(|tool| shortened(&tool.name, 100)).collect();
                     call.cached = e.cached;
                 }
-                self.priced(e.call_id, e.model.as_deref(), &e.usage, e.cost_nanousd);
+                self.answered(e.call_id);
                 self.fell_back(e.call_id, e.fallback_from.as_deref());
                 self.end_call(seq, at, e.call_id, None);
             }
@@ -71,7 +73,7 @@ impl Steps {
                         None => shortened(&e.answer, TEXT_CHARS_MAX),
                     });
                 }
-                self.priced(e.call_id, e.model.as_deref(), &e.usage, e.cost_nanousd);
+                self.answered(e.call_id);
                 self.fell_back(e.call_id, e.fallback_from.as_deref());
                 self.end_call(seq, at, e.call_id, e.error.as_ref());
             }
@@ -84,7 +86,7 @@ impl Steps {
                 if let Some(call) = self.open_call(e.call_id) {
                     call.answered = e.summary.as_ref().map(|summary| shortened(summary, TEXT_CHARS_MAX));
                 }
-                self.priced(e.call_id, e.model.as_deref(), &e.usage, e.cost_nanousd);
+                self.answered(e.call_id);
                 self.fell_back(e.call_id, e.fallback_from.as_deref());
                 self.end_call(seq, at, e.call_id, e.error.as_ref());
             }
@@ -464,16 +466,25 @@ impl Steps {
         }
     }
 
-    fn priced(&mut self, id: CallId, model: Option<&str>, usage: &Usage, cost_nanousd: Option<u64>) {
-        let Some(number) = self.opened.calls.get(&id).map(|call| call.number) else { return };
+    /// Adds what an attempt at a model used. An answer names the model.
+    fn used(&mut self, used: &AttemptUsage<'_>) {
+        let Some(number) = self.opened.calls.get(&used.call_id).map(|call| call.number) else { return };
         let Some(result) = self.results.get_mut(&number) else { return };
-        result.metadata.add(1, 0, usage, cost_nanousd, u64::from(cost_nanousd.is_none()));
-        if let Some(call) = result.calls.get_mut(&id) {
-            call.usage = *usage;
-            call.cost_nanousd = cost_nanousd;
-            if let Some(model) = model {
+        result.metadata.add(0, 0, &used.usage, used.cost_nanousd, u64::from(used.cost_nanousd.is_none()));
+        if let Some(call) = result.calls.get_mut(&used.call_id) {
+            call.usage.add(&used.usage);
+            call.cost_nanousd = sum_of(call.cost_nanousd, used.cost_nanousd, u64::saturating_add);
+            call.cache_saved_nanousd =
+                sum_of(call.cache_saved_nanousd, used.cache_saved_nanousd(), i64::saturating_add);
+            if let Some(model) = used.model.filter(|_| !used.failed) {
                 call.name = Some(shortened(model, TEXT_CHARS_MAX));
             }
+        }
+    }
+
+    fn answered(&mut self, id: CallId) {
+        if let Some(result) = self.opened.calls.get(&id).and_then(|call| self.results.get_mut(&call.number)) {
+            result.metadata.llm_calls = result.metadata.llm_calls.saturating_add(1);
         }
     }
 

@@ -44,13 +44,12 @@ pub(in super::super) fn error_text(error: &ExecutionError) -> String {
 
 /// The end of a model call.
 pub(in super::super) fn model_completed(mut answer: Box<LlmCallCompleted>) -> Event {
-    let call_id = answer.call_id;
-    let failed = |error| LlmCallFailed::new(call_id, error).into();
     if let Err(error) = check::answer(&answer.message) {
-        return failed(error);
+        return LlmCallFailed::of_answer(&answer, error).into();
     }
     answer.unusable = check::unusable(&answer.message, answer.finish_reason);
-    sizes::or_else(Event::LlmCallCompleted(answer), failed)
+    let without_answer = LlmCallFailed::of_answer(&answer, ExecutionError::new(ErrorKind::Internal, ""));
+    sizes::or_else(Event::LlmCallCompleted(answer), |error| LlmCallFailed { error, ..without_answer }.into())
 }
 
 /// The text inside a code fence that is all of it; else the text.

@@ -87,7 +87,6 @@ impl State {
             agent_loop.guardrail_judged();
         }
         self.calls.close(e.call_id)?;
-        self.count_call(&e.usage, e.cost_nanousd, e.model.as_deref(), e.error.as_ref());
         Ok(())
     }
 }

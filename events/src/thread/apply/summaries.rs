@@ -85,7 +85,6 @@ impl State {
             agent_loop.usage.add(&e.usage);
             agent_loop.n_summaries += 1;
         }
-        self.count_call(&e.usage, e.cost_nanousd, e.model.as_deref(), e.error.as_ref());
         Ok(())
     }
 

@@ -8,11 +8,10 @@ use super::super::state::{Checkpoint, Control, Ending, NodeRun, Phase, Queueing,
 use super::super::transition::{NOT_BEGUN, TransitionError};
 use super::entering;
 use crate::event::{
-    CheckpointCreated, ForkChanges, ModelChoice, ThreadForked, ThreadPaused, ThreadStarted, WorkflowChanged,
+    AttemptUsage, CheckpointCreated, ForkChanges, ModelChoice, ThreadForked, ThreadPaused, ThreadStarted,
+    WorkflowChanged,
 };
-use crate::fault::ExecutionError;
 use crate::ids::{Seq, ThreadId, Time};
-use crate::message::Usage;
 
 impl State {
     pub(super) fn start(&mut self, at: Time, e: &ThreadStarted) -> Result<(), TransitionError> {
@@ -233,20 +232,13 @@ impl State {
         Ok(())
     }
 
-    /// Adds the figures of a model call to the sums. A call that failed before the model answered has no cost.
-    pub(in super::super) fn count_call(
-        &mut self,
-        usage: &Usage,
-        cost_nanousd: Option<u64>,
-        model: Option<&str>,
-        error: Option<&ExecutionError>,
-    ) {
-        self.totals.n_llm_calls += 1;
-        self.totals.usage.add(usage);
-        self.totals.add_cost(cost_nanousd);
-        if cost_nanousd.is_none() && (error.is_none() || *usage != Usage::default()) {
+    /// Adds what an attempt at a model used to the sums.
+    pub(in super::super) fn count_attempt(&mut self, used: &AttemptUsage<'_>) {
+        self.totals.usage.add(&used.usage);
+        self.totals.add_cost(used.cost_nanousd);
+        if used.cost_nanousd.is_none() {
             self.totals.n_unpriced += 1;
-            self.cost_is_missing(model.map_or_else(|| "the model".into(), |model| format!("model `{model}`")));
+            self.cost_is_missing(used.model.map_or_else(|| "the model".into(), |model| format!("model `{model}`")));
         }
     }
 }

@@ -172,7 +172,16 @@ fn progress_is_recorded_while_its_call_is_open_and_not_after() {
     let error = ExecutionError::retryable(ErrorKind::RateLimit, "slow down");
     bench.give(Input::reported(
         attempt,
-        LlmTryFailed { node_id, call_id, try_number: 1, error, wait_ms: 10, model: None, fallback_from: None },
+        LlmTryFailed {
+            node_id,
+            call_id,
+            try_number: 1,
+            error,
+            wait_ms: 10,
+            model: None,
+            fallback_from: None,
+            used: None,
+        },
     ));
     bench.asks(&["read"]);
     bench.give(piece(1));

@@ -38,7 +38,8 @@ const BEGINNINGS: [(Provider, &str, [Option<u64>; 2]); 4] = [
 ];
 
 fn profile_of(provider: Provider, base: &str) -> Profile {
-    Profile { provider, ..impatient(base) }
+    let prices = serde_json::from_str(r#"{ "input": 1, "output": 2 }"#).unwrap();
+    Profile { provider, prices, ..impatient(base) }
 }
 
 #[derive(Default)]
@@ -98,7 +99,10 @@ async fn broken_stream_keeps_its_reported_usage() {
             let (base, _) = server(vec![does]).await;
             let error = broken(profile_of(provider, &base)).await;
             assert_eq!(error.kind.to_string(), kind, "{provider}: {error}");
-            assert_eq!(figures(error.usage.as_deref()), Some(reported), "{provider}: {error}");
+            let [input, output] = reported.map(|n| n.unwrap_or(0));
+            let cost = error.used.as_ref().and_then(|used| used.cost_nanousd);
+            assert_eq!(cost, Some(input * 1_000 + output * 2_000), "{provider}: {error}");
+            assert_eq!(figures(error.used.as_ref().map(|used| &used.usage)), Some(reported), "{provider}: {error}");
         }
     }
 }
@@ -114,7 +118,7 @@ async fn time_limits_of_attempt_and_call_keep_the_usage() {
         for profile in [of_attempt, of_call] {
             let error = broken(profile).await;
             assert_eq!(error.kind, ErrorKind::Timeout, "{provider}: {error}");
-            assert_eq!(figures(error.usage.as_deref()), Some(reported), "{provider}: {error}");
+            assert_eq!(figures(error.used.as_ref().map(|used| &used.usage)), Some(reported), "{provider}: {error}");
         }
     }
 }
@@ -140,13 +144,17 @@ async fn every_attempt_has_its_own_usage() {
     let client = client(profile_of(provider, &base));
     let mut seen = Seen::default();
     client.call(&streamed(), CallContext::new("k", &mut seen)).await.unwrap();
-    let of_errors: Vec<_> =
-        seen.tries.iter().filter_map(|t| t.error.as_ref()).map(|e| figures(e.usage.as_deref())).collect();
+    let of_errors: Vec<_> = seen
+        .tries
+        .iter()
+        .filter_map(|t| t.error.as_ref())
+        .map(|e| figures(e.used.as_ref().map(|used| &used.usage)))
+        .collect();
     assert_eq!(of_errors, [Some(reported), None]);
 }
 
 #[test]
 fn error_without_usage_does_not_state_zero() {
     let error = LlmError::new(ErrorKind::StreamInterrupted, "p", "gone");
-    assert_eq!(serde_json::to_value(&error).unwrap().get("usage"), None);
+    assert_eq!(serde_json::to_value(&error).unwrap().get("used"), None);
 }

@@ -1,5 +1,6 @@
 //! A Responses answer in neutral words.
 
+use rethread_events::event::FailedUsage;
 use rethread_events::message::{FinishReason, Media, Part, ProviderTool, ProviderToolStep, Reasoning, Usage};
 use serde_json::{Map, Value};
 
@@ -15,7 +16,7 @@ pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result
     let status = json::text(body, "status");
     let with_usage = |error: LlmError| {
         let reported = Some(usage(body, json::list(body, "output"))).filter(|usage| *usage != Usage::default());
-        LlmError { usage: reported.map(Box::new), ..error }
+        LlmError { used: reported.map(FailedUsage::reported), ..error }
     };
     if status == Some("failed") || json::object(body, "error").is_object() {
         return Err(with_usage(fault::from_value(cx.provider, None, json::object(body, "error"))));

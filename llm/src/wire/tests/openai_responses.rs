@@ -596,7 +596,7 @@ fn failed_answer_keeps_its_usage() {
         let body = format!(r#"{{"status":"{status}","error":{{"message":"x"}},"output":[],"usage":{usage}}}"#);
         let answer = serde_json::from_str(&body).unwrap();
         let error = responses().answer(&answer, AnswerContext::new("p", 0)).unwrap_err();
-        error.usage.map(|usage| (usage.input_tokens, usage.output_tokens))
+        error.used.map(|used| (used.usage.input_tokens, used.usage.output_tokens))
     };
     let figures = r#"{"input_tokens":10,"output_tokens":2}"#;
     assert_eq!(used("failed", figures), Some((Some(10), Some(2))));
