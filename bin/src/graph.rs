@@ -1,6 +1,5 @@
-//! `graph`: a workflow as a picture, in the text that Mermaid and Graphviz read.
+//! `graph`: a workflow as a picture, in the text that Mermaid reads.
 
-mod dot;
 mod mermaid;
 pub(crate) mod picture;
 
@@ -10,7 +9,7 @@ mod tests;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::definition;
 use crate::exit::Failure;
@@ -21,8 +20,7 @@ use picture::Picture;
 /// Short forms are expanded, as a thread runs them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-GitHub, GitLab and most editors draw Mermaid in a ```mermaid block. Graphviz draws DOT:
-  rethread graph FILE --format dot | dot -Tsvg > workflow.svg
+GitHub, GitLab and most editors draw Mermaid in a ```mermaid block.
 
 Solid edges lead to the next node, dashed ones are taken on an error, thick ones lead into a sub-workflow.
 A node with a double or thick border ends the workflow.")]
@@ -30,28 +28,12 @@ pub(crate) struct GraphArgs {
     /// The workflow file, YAML or JSON; `-` for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The format of the output
-    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-    format: Format,
-}
-
-/// The text of a picture.
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum Format {
-    /// A Mermaid flowchart
-    #[default]
-    Mermaid,
-    /// A Graphviz digraph
-    Dot,
 }
 
 pub(crate) fn graph(args: &GraphArgs) -> Result<ExitCode, Failure> {
     let file = definition::read(&args.file)?;
     let picture = Picture::of(file.workflow());
-    let text = match args.format {
-        Format::Mermaid => mermaid::text(&picture),
-        Format::Dot => dot::text(&picture),
-    };
+    let text = mermaid::text(&picture);
     output::print_text(text.trim_end())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -77,7 +77,6 @@ mod serve;
 mod serve_table;
 mod signal;
 mod status_line;
-mod step;
 #[cfg(feature = "jetstream")]
 mod stream;
 #[cfg(not(feature = "jetstream"))]

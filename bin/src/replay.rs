@@ -12,7 +12,7 @@ use crate::exit::Failure;
 use crate::moment::seq_of;
 use crate::open::{self, OpenArgs};
 use crate::views::Member;
-use crate::{output, step, threads};
+use crate::{output, threads};
 
 /// Show the state of a thread, and of its branches, at a moment of its history. Folds events; calls no model and no
 /// tool.
@@ -23,9 +23,6 @@ pub(crate) struct ReplayArgs {
     /// The moment: a seq, a checkpoint, `end`, the end of a run, or a time (RFC 3339 or `5m ago`) (default: the last event)
     #[arg(long, visible_alias = "at", value_name = "SEQ|LABEL|run:ID|TIME")]
     to: Option<String>,
-    /// Step through the thread on a terminal, forward and back, from that moment or from the first event
-    #[arg(long, conflicts_with = "json")]
-    step: bool,
     /// Print the whole state as one JSON object
     #[arg(long)]
     json: bool,
@@ -34,16 +31,6 @@ pub(crate) struct ReplayArgs {
 pub(crate) async fn replay(open: &OpenArgs, args: ReplayArgs) -> Result<ExitCode, Failure> {
     let runtime = open.open_to_read().await?;
     let thread = open::find(&runtime, &args.thread).await;
-    if args.step {
-        open.serve_socket_while_reading(&runtime).await;
-        let walked = match thread {
-            Ok(thread) => walk(&thread, args.to.as_deref()).await,
-            Err(failure) => Err(failure),
-        };
-        open.stop_socket().await;
-        open::close(runtime).await?;
-        return walked;
-    }
     let moment = match thread {
         Ok(thread) => moment(&thread, args.to.as_deref()).await,
         Err(failure) => Err(failure),
@@ -65,14 +52,6 @@ pub(crate) async fn replay(open: &OpenArgs, args: ReplayArgs) -> Result<ExitCode
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-async fn walk(thread: &ThreadHandle, from: Option<&str>) -> Result<ExitCode, Failure> {
-    let from = match from {
-        None => Seq(0),
-        Some(moment) => seq_of(thread, moment).await?,
-    };
-    step::step(thread, from).await
 }
 
 /// The state of a thread at a moment, and the states of its branches then.

@@ -1,13 +1,12 @@
 use expect_test::{Expect, expect};
 use rethread::parse_workflow;
 
+use super::mermaid;
 use super::picture::Picture;
-use super::{dot, mermaid};
 
-fn check(workflow: &str, in_mermaid: &Expect, in_dot: &Expect) {
+fn check(workflow: &str, in_mermaid: &Expect) {
     let picture = Picture::of(&parse_workflow(workflow.as_bytes()).unwrap());
     in_mermaid.assert_eq(&mermaid::text(&picture));
-    in_dot.assert_eq(&dot::text(&picture));
 }
 
 #[test]
@@ -38,20 +37,6 @@ nodes:
                 n4 -->|"finally"| n2
                 classDef ending stroke-width:3px
                 class n0,n1,n2 ending
-        "#]],
-        &expect![[r#"
-            digraph "order" {
-              rankdir=TB
-              node [fontname="sans-serif"]
-              edge [fontname="sans-serif", fontsize=10]
-              n0 [shape=oval, peripheries=2, label="pay"]
-              n1 [shape=component, peripheries=2, label="refund\ntool list_folder"]
-              n2 [shape=doublecircle, label="release"]
-              n3 [shape=point, label=""]
-              n4 [shape=point, label=""]
-              n3 -> n1 [label="on_failed, on_cancel"]
-              n4 -> n2 [label="finally"]
-            }
         "#]],
     );
 }
@@ -110,33 +95,6 @@ edges:
                 n7 --> n8
                 classDef ending stroke-width:3px
                 class n6,n8 ending
-        "#]],
-        &expect![[r#"
-            digraph "tries" {
-              rankdir=TB
-              node [fontname="sans-serif"]
-              edge [fontname="sans-serif", fontsize=10]
-              n0 [shape=oval, label="begin"]
-              n1 [shape=trapezium, label="tries\nwhile not good"]
-              n2 [shape=box, style=rounded, label="try\nllm, profile fast"]
-              n3 [shape=house, label="ask\nasks a person"]
-              n4 [shape=invtrapezium, label="tries.end"]
-              n5 [shape=diamond, label="choose"]
-              n6 [shape=component, peripheries=2, label="act\ntool list_folder, if a person approves"]
-              n7 [shape=note, label="trim\ntruncate"]
-              n8 [shape=doublecircle, label="sorry"]
-              n0 -> n1
-              n1 -> n2
-              n2 -> n3
-              n2 -> n3 [label="on error", style=dashed]
-              n3 -> n4
-              n4 -> n1 [label="again, 3 times at most", constraint=false]
-              n4 -> n5
-              n5 -> n6 [label="1: when good"]
-              n5 -> n7 [label="2: judge “The person is angry”"]
-              n5 -> n8 [label="else"]
-              n7 -> n8
-            }
         "#]],
     );
 }
@@ -199,43 +157,10 @@ workflows:
                 classDef ending stroke-width:3px
                 class n6,n9 ending
         "#]],
-        &expect![[r#"
-            digraph "family" {
-              rankdir=TB
-              node [fontname="sans-serif"]
-              edge [fontname="sans-serif", fontsize=10]
-              n0 [shape=hexagon, label="both"]
-              n1 [shape=box3d, label="a\nworkflow inner"]
-              n2 [shape=box3d, label="b\nworkflow inner"]
-              n3 [shape=hexagon, label="both.join\nwaits for 1, collects failures"]
-              n4 [shape=hexagon, label="each\nfor each n of [1, 2]\n2 at once"]
-              n5 [shape=component, label="c\ntool list_folder"]
-              n6 [shape=hexagon, peripheries=2, label="each.join\nwaits for all"]
-              n7 [shape=point, label=""]
-              n7 -> n0
-              n0 -> n1 [label="left"]
-              n0 -> n2 [label="right"]
-              n1 -> n3
-              n2 -> n3
-              n3 -> n4
-              n4 -> n5 [label="for each"]
-              n5 -> n6
-              subgraph cluster_1 {
-                label="inner"
-                n8 [shape=component, label="look\ntool list_folder"]
-                n9 [shape=doublecircle, label="done"]
-                n10 [shape=point, label=""]
-                n10 -> n8
-                n8 -> n9
-              }
-              n1 -> n8 [label="runs", style=bold]
-              n2 -> n8 [label="runs", style=bold]
-            }
-        "#]],
     );
 }
 
-/// Ids and conditions that mean something in Mermaid, in DOT or to a terminal.
+/// Ids and conditions that mean something in Mermaid or to a terminal.
 const HOSTILE: &str = r#"
 version: "1"
 name: "a \"name\" --- %% end\\"
@@ -270,20 +195,6 @@ fn hostile_names_stay_text() {
                 classDef ending stroke-width:3px
                 class n1,n2,n3 ending
         "##]],
-        &expect![[r#"
-            digraph "a \"name\" --- %% end\\" {
-              rankdir=TB
-              node [fontname="sans-serif"]
-              edge [fontname="sans-serif", fontsize=10]
-              n0 [shape=oval, label="end\"] --> x[\""]
-              n1 [shape=component, peripheries=2, label="`*a*`|b|; #quot; <b>&amp;amp;</b>\ntool x\\n\"y"]
-              n2 [shape=doublecircle, label="1. click n0 call f()"]
-              n3 [shape=doublecircle, label="Жмеринка 東京"]
-              n0 -> n1 [label="1: when input == \"|\" and\n [1][0] > {'a': 1}.a"]
-              n0 -> n2 [label="2: judge “Is it \"good\"|?\n style n0 fill:#f00;”"]
-              n0 -> n3 [label="else"]
-            }
-        "#]],
     );
 }
 

@@ -74,13 +74,6 @@ fn moment_is_a_seq_checkpoint_time_or_duration_ago() {
 }
 
 #[test]
-fn replay_step_needs_a_terminal() {
-    let (scene, _) = greeted();
-    scene.run("replay last --step").code(2).says("--step walks on a terminal").says("replay --to").silent();
-    scene.run("replay last --step --json").code(2).silent();
-}
-
-#[test]
 fn bisect_finds_the_first_event_after_which_it_is_true() {
     let (scene, _) = greeted();
     let first = |when: &str| {

@@ -95,9 +95,6 @@ fn validate_and_schema_need_no_log() {
     assert!(!scene.data_dir().exists());
     let drawn = scene.run("graph asking.yaml").ok().stdout;
     assert!(drawn.starts_with("---\ntitle: \"asking\"\n---\nflowchart TD\n") && drawn.contains("n0 --> n1"), "{drawn}");
-    let dot = scene.run("graph asking.yaml --format dot").ok().stdout;
-    assert!(dot.starts_with("digraph \"asking\" {") && dot.ends_with("}\n"), "{dot}");
-    scene.run("graph asking.yaml --format png").code(2).says("mermaid, dot").silent();
     scene.run("graph wrong.yaml").code(3).says("wrong.yaml:10:20:").silent();
     scene.run("graph nowhere.yaml").code(5).says("there is no file nowhere.yaml").silent();
     assert!(!scene.data_dir().exists());

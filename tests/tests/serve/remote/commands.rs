@@ -40,7 +40,6 @@ const LINES: &[Line] = &[
     alike("tail --from 0 --jsonl", (0, "THREAD_STARTED")),
     alike("tail --type THREAD_COMPLETED", (0, "THREAD_COMPLETED")),
     alike("replay {thread} --to greeted --json", (0, "Hello, Ada!")),
-    alike("replay {thread} --step", (2, "walks on a terminal")),
     alike("explain {quick} --all", (0, "completed in")),
     alike("runs {quick} --json", (0, "\"number\":1")),
     alike("runs {quick}", (0, "completed")),
