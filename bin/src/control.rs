@@ -98,12 +98,19 @@ pub(crate) async fn reschedule(open: &OpenArgs, args: RescheduleArgs) -> Result<
 pub(crate) async fn cancel(open: &OpenArgs, args: CancelArgs) -> Result<ExitCode, Failure> {
     let runtime = open.open_to_change().await?;
     let thread = open::find(&runtime, &args.thread).await?;
-    match open.holder() {
-        Some(server) => server.cancel(thread.id(), args.reason).await?,
-        None => thread.cancel(args.reason).await?,
-    }
-    let (state, is_held) = (thread.state().await?, open.holder().is_some());
-    let Some(hooks) = state.hooks() else {
+    let state = match open.holder() {
+        Some(server) => {
+            server.cancel(thread.id(), args.reason).await?;
+            // A command that ran the thread may end with it, before the next answer.
+            thread.state().await.ok()
+        }
+        None => {
+            thread.cancel(args.reason).await?;
+            Some(thread.state().await?)
+        }
+    };
+    let is_held = open.holder().is_some();
+    let Some((state, hooks)) = state.as_ref().and_then(|state| Some((state, state.hooks()?))) else {
         return done(runtime, thread.id(), "cancelled", args.json).await;
     };
     open::close(runtime).await?;

@@ -272,7 +272,10 @@ fn what_happened(event: &Event) -> String {
         Event::NodeStarted(e) if e.attempt > 1 => format!("{}, attempt {}", e.node_id, e.attempt),
         Event::NodeStarted(e) => e.node_id.to_string(),
         Event::NodeCompleted(e) => format!("{}, {}", e.node_id, output::duration(e.duration_ms)),
-        Event::NodeFailed(e) => format!("{}, {}: {}", e.node_id, e.error.kind, cut(&e.error.message)),
+        Event::NodeFailed(e) => {
+            let again = e.retry_at.map(|at| format!("; attempt {} begins at {at}", e.attempt + 1)).unwrap_or_default();
+            format!("{}, {}: {}{again}", e.node_id, e.error.kind, cut(&e.error.message))
+        }
         Event::RouteTaken(e) => match &e.condition {
             Some(condition) => format!("{} → {} because {}", e.from, e.to, cut(condition)),
             None => format!("{} → {}", e.from, e.to),

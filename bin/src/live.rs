@@ -17,6 +17,7 @@ use crate::family::Family;
 use crate::open::OpenArgs;
 use crate::output;
 use crate::status_line::{self, StatusLine};
+use crate::waits;
 
 /// How much of the streamed text is shown while it comes.
 const TAIL_CHARS: usize = 60;
@@ -186,6 +187,10 @@ impl RunProgress {
         };
         let thread = event.record.thread;
         let about = summary(&event.event);
+        if let Some(used) = event.event.attempt_usage() {
+            self.input_tokens += used.usage.input_tokens.unwrap_or(0);
+            self.output_tokens += used.usage.output_tokens.unwrap_or(0);
+        }
         match &event.event {
             Event::ThreadStarted(_) => line(output::bold("thread"), &thread.to_string()),
             Event::RunStarted(_) => line(output::bold("next"), &about),
@@ -219,8 +224,6 @@ impl RunProgress {
             Event::LlmCallCompleted(e) => {
                 self.asked.remove(&(thread, e.call_id));
                 self.texts.remove(&thread);
-                self.input_tokens += e.usage.input_tokens.unwrap_or(0);
-                self.output_tokens += e.usage.output_tokens.unwrap_or(0);
                 let said = output::sanitize(&e.message.joined_text(), 100);
                 if said.is_empty() { None } else { line("model".into(), &said) }
             }
@@ -244,22 +247,25 @@ impl RunProgress {
             }
             Event::UserInteractionResponded(_) => line("answer".into(), &about),
             Event::UserInteractionFailed(_) => line(output::yellow("no answer"), &about),
-            Event::WaitStarted(_) | Event::WaitChanged(_) => line("wait".into(), &about),
-            Event::SignalAwaited(_) => line("signal?".into(), &about),
+            Event::WaitStarted(_) | Event::WaitChanged(_) => {
+                line("wait".into(), &format!("{about}; end it with: rethread reschedule {thread} --now"))
+            }
+            Event::SignalAwaited(e) => {
+                let name = output::sanitize(&e.name, ADVICE_CHARS_MAX);
+                let payload = waits::payload(&serde_json::to_value(&e.fields).unwrap_or_default());
+                let how = format!("rethread signal {name}{payload}, to a server or after this command has ended");
+                line("signal?".into(), &format!("{about}; send it with: {how}"))
+            }
             Event::SignalReceived(_) => line("signal".into(), &about),
             Event::ChildStarted(_) => line("started".into(), &format!("thread {about}")),
             Event::ThreadAwaited(_) => line("wait".into(), &format!("for the end of thread {about}")),
             Event::AwaitedThreadEnded(_) => line("ended".into(), &about),
             Event::WaitFailed(_) | Event::ChildStartFailed(_) => line(output::red("  ✗"), &about),
             Event::ConditionEvaluationRequested(_) => line("judge".into(), &about),
-            Event::ConditionEvaluationCompleted(e) => {
-                self.input_tokens += e.usage.input_tokens.unwrap_or(0);
-                self.output_tokens += e.usage.output_tokens.unwrap_or(0);
-                match e.verdict {
-                    Some(verdict) => line("  says".into(), if verdict { "yes" } else { "no" }),
-                    None => line(output::red("  ✗"), &format!("neither yes nor no: {about}")),
-                }
-            }
+            Event::ConditionEvaluationCompleted(e) => match e.verdict {
+                Some(verdict) => line("  says".into(), if verdict { "yes" } else { "no" }),
+                None => line(output::red("  ✗"), &format!("neither yes nor no: {about}")),
+            },
             Event::AnswerRejected(_) => line(output::yellow("answer rejected"), &about),
             Event::GuardrailCompleted(e) if e.outcome != (GuardrailOutcome::Allow {}) => {
                 line(output::yellow("guardrail"), &about)

@@ -355,7 +355,9 @@ pub(crate) fn pending_in_words(pending: &Value) -> String {
         Some("interaction") if is_approval(pending) => {
             format!("a person, question {}:", text("id"))
         }
-        Some("interaction") => format!("a person, question {}: {}", text("id"), output::sanitize(&text("prompt"), 200)),
+        Some("interaction") => {
+            format!("a person, question {}: {}", text("id"), output::sanitize(text("prompt").trim_start(), 200))
+        }
         Some("tool_call") => format!("tool {}, attempt {}", text("name"), pending["attempt"]),
         Some("llm_call") => match &pending["failed_try"] {
             Value::Null => format!("the model, attempt {}", pending["attempt"]),

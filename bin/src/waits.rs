@@ -90,7 +90,7 @@ fn how(pending: &Value, state: &State, resume: &str) -> String {
 }
 
 /// The option with the payload that a signal must have, as far as the wait says it.
-fn payload(fields: &Value) -> String {
+pub(crate) fn payload(fields: &Value) -> String {
     match fields.as_object() {
         Some(names) if !names.is_empty() => {
             format!(" --payload-json '{}'", output::sanitize_lines(&fields.to_string()).replace('\'', "'\\''"))

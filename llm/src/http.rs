@@ -230,6 +230,7 @@ impl HttpClient {
             ErrorKind::Connection | ErrorKind::Timeout => "check base_url, the network and the proxy".to_owned(),
             ErrorKind::Authentication | ErrorKind::Permission => format!("check the key: {}", self.key_source),
             ErrorKind::NotFound => "check the model and base_url".to_owned(),
+            ErrorKind::MalformedResponse => format!("check that base_url is an address of `{}`", self.name),
             _ => return error,
         };
         let mut base = crate::secret::without_secrets(self.base.clone());

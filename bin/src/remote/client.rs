@@ -63,9 +63,12 @@ impl RemoteError {
         Self::unreachable(format!("the answer of the server is not {expected}"))
     }
 
-    fn of(answer: &Value, status: u16) -> Self {
+    fn of(answer: &Value, status: u16, at: &str) -> Self {
         let kind = answer["type"].as_str().and_then(|kind| kind.rsplit(':').next()).unwrap_or("internal");
-        let detail = answer["detail"].as_str().map_or_else(|| format!("the server answered {status}"), str::to_owned);
+        let detail = answer["detail"].as_str().map_or_else(
+            || format!("{at} answered {status}, which is no answer of rethread: check the address and the proxy"),
+            str::to_owned,
+        );
         let faults: Vec<_> = answer["faults"].as_array().into_iter().flatten().map(fault).collect();
         let mut message = if faults.is_empty() { detail } else { faults.join("\n") };
         if kind == "unauthorized" {
@@ -268,7 +271,11 @@ impl Client {
             // It is stopping.
             command.is_gone.store(true, Ordering::Relaxed);
         }
-        Err(RemoteError::of(&serde_json::from_slice(&bytes).unwrap_or_default(), status.as_u16()))
+        Err(RemoteError::of(
+            &serde_json::from_slice(&bytes).unwrap_or_default(),
+            status.as_u16(),
+            &self.address().to_string(),
+        ))
     }
 
     /// Asks and waits without holding up an event loop.

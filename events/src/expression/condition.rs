@@ -8,7 +8,9 @@ use minijinja::value::{Value, ValueKind as Kind};
 
 use super::allowance::metered;
 use super::context::{Context, ENVIRONMENT, ExpressionError, check_limits};
-use super::kinds::{ValueKind, are_comparable, json, not_comparable, shown};
+use super::kinds::{
+    ValueKind, are_comparable, check_comparable, check_member, check_ordered, json, not_comparable, shown,
+};
 use super::meter::Program;
 use super::walk::walk;
 
@@ -127,17 +129,19 @@ pub(crate) fn check_comparisons(
 
 fn comparison(part: &Expr<'_>, variable: &dyn Fn(&str) -> Option<ValueKind>) -> Result<(), String> {
     match part {
-        Expr::BinOp(op) if is_comparison(&op.op) => {
-            let is_order = !matches!(op.op, BinOpKind::Eq | BinOpKind::Ne);
-            check_operands((&op.left, &op.right), is_order, variable)
-        }
+        Expr::BinOp(op) => match compared(&op.op) {
+            Some(how) => check_operands((&op.left, &op.right), how, variable),
+            None => Ok(()),
+        },
         Expr::Compare(compare) => {
             let mut left = &compare.expr;
             for op in &compare.ops {
-                if !matches!(op.op, CompareOpKind::In | CompareOpKind::NotIn) {
-                    let is_order = !matches!(op.op, CompareOpKind::Eq | CompareOpKind::Ne);
-                    check_operands((left, &op.expr), is_order, variable)?;
-                }
+                let how = match op.op {
+                    CompareOpKind::In | CompareOpKind::NotIn => Compared::Member,
+                    CompareOpKind::Eq | CompareOpKind::Ne => Compared::Equal,
+                    CompareOpKind::Lt | CompareOpKind::Lte | CompareOpKind::Gt | CompareOpKind::Gte => Compared::Order,
+                };
+                check_operands((left, &op.expr), how, variable)?;
                 left = &op.expr;
             }
             Ok(())
@@ -146,17 +150,39 @@ fn comparison(part: &Expr<'_>, variable: &dyn Fn(&str) -> Option<ValueKind>) -> 
     }
 }
 
-const fn is_comparison(op: &BinOpKind) -> bool {
-    matches!(op, BinOpKind::Eq | BinOpKind::Ne | BinOpKind::Lt | BinOpKind::Lte | BinOpKind::Gt | BinOpKind::Gte)
+/// What a comparison asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Compared {
+    Equal,
+    Order,
+    Member,
+}
+
+const fn compared(op: &BinOpKind) -> Option<Compared> {
+    match op {
+        BinOpKind::Eq | BinOpKind::Ne => Some(Compared::Equal),
+        BinOpKind::Lt | BinOpKind::Lte | BinOpKind::Gt | BinOpKind::Gte => Some(Compared::Order),
+        BinOpKind::In => Some(Compared::Member),
+        _ => None,
+    }
 }
 
 fn check_operands(
     (left, right): (&Expr<'_>, &Expr<'_>),
-    is_order: bool,
+    how: Compared,
     variable: &dyn Fn(&str) -> Option<ValueKind>,
 ) -> Result<(), String> {
+    if let (Some(left), Some(right)) = (left.as_const(), right.as_const()) {
+        let checked = metered(|| match how {
+            Compared::Equal => check_comparable(&left, &right),
+            Compared::Order => check_ordered(&left, &right),
+            Compared::Member => check_member(&left, &right),
+        });
+        return checked.map_err(|error| error.detail().unwrap_or("the values cannot be compared").to_owned());
+    }
     match (kind_of(left, variable), kind_of(right, variable)) {
-        (Some(of_left), Some(of_right)) if !are_comparable(of_left, of_right, is_order) => {
+        (_, Some(ValueKind::List | ValueKind::Object)) if how == Compared::Member => Ok(()),
+        (Some(of_left), Some(of_right)) if !are_comparable(of_left, of_right, how == Compared::Order) => {
             let said = |part, kind: ValueKind| format!("{} is {}", operand(part), kind.name());
             Err(not_comparable((&said(left, of_left), of_left), (&said(right, of_right), of_right)))
         }

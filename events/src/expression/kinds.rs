@@ -3,6 +3,7 @@
 use minijinja::value::{Value, ValueKind as Kind};
 use minijinja::{Error, ErrorKind};
 
+use super::allowance;
 use super::limits::Limited;
 
 /// The characters of a value that an error shows.
@@ -70,30 +71,87 @@ pub(super) const fn are_comparable(one: ValueKind, other: ValueKind, is_order: b
     !is_text_and_number && (!is_order || one as u8 == other as u8)
 }
 
-/// Checks that two values can be equal.
+/// Checks that two values can be equal. Lists are compared by their elements, and objects by the entries that both have, up
+/// to the first difference.
 ///
 /// # Errors
-/// Returns an error that shows both values.
+/// Returns an error that shows both values, or the parts of them that cannot be compared.
 pub(super) fn check_comparable(one: &Value, other: &Value) -> Result<(), Error> {
-    check(one, other, false)
+    compare(one, other, false).map(drop)
 }
 
 /// Checks that two values have an order.
 ///
 /// # Errors
-/// Returns an error that shows both values.
+/// As above.
 pub(super) fn check_ordered(one: &Value, other: &Value) -> Result<(), Error> {
-    check(one, other, true)
+    compare(one, other, true).map(drop)
 }
 
-fn check(one: &Value, other: &Value, is_order: bool) -> Result<(), Error> {
-    match (ValueKind::of(one), ValueKind::of(other)) {
+/// Checks that a value can be in a list, a text or an object with such keys: it is there, or nothing in it is of a kind that
+/// cannot be equal to it.
+///
+/// # Errors
+/// As above.
+pub(super) fn check_member(value: &Value, container: &Value) -> Result<(), Error> {
+    let items = match ValueKind::of(container) {
+        Some(ValueKind::List | ValueKind::Object) => container.try_iter()?,
+        Some(ValueKind::Text) => return check_comparable(value, container),
+        _ => return Ok(()),
+    };
+    let mut fault = None;
+    for item in items {
+        match compare(value, &item, false) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) => fault = fault.or(Some(error)),
+        }
+    }
+    fault.map_or(Ok(()), Err)
+}
+
+/// Whether two values are equal.
+fn compare(one: &Value, other: &Value, is_order: bool) -> Result<bool, Error> {
+    allowance::visit()?;
+    let kinds = (ValueKind::of(one), ValueKind::of(other));
+    match kinds {
         (Some(of_one), Some(of_other)) if !are_comparable(of_one, of_other, is_order) => {
             let (left, right) = (format!("comparing {}", shown(one, of_one)), shown(other, of_other));
             let message = not_comparable((&left, of_one), (&right, of_other));
             Err(Error::new(ErrorKind::InvalidOperation, message))
         }
-        _ => Ok(()),
+        (Some(ValueKind::List), Some(ValueKind::List)) => {
+            for (one, other) in one.try_iter()?.zip(other.try_iter()?) {
+                if !compare(&one, &other, is_order)? {
+                    return Ok(false);
+                }
+            }
+            Ok(one.len() == other.len())
+        }
+        (Some(ValueKind::Object), Some(ValueKind::Object)) => {
+            for key in one.try_iter()? {
+                let theirs = other.get_item(&key)?;
+                if !theirs.is_undefined() && !compare(&one.get_item(&key)?, &theirs, is_order)? {
+                    return Ok(false);
+                }
+            }
+            Ok(one.len() == other.len())
+        }
+        _ => Ok(one == other),
+    }
+}
+
+/// Checks that a value is a number, for tests that ask for a property of one.
+///
+/// # Errors
+/// Returns an error that shows the value.
+pub(super) fn check_number(value: &Value) -> Result<(), Error> {
+    match ValueKind::of(value) {
+        Some(ValueKind::Number) | None => Ok(()),
+        Some(kind) => {
+            let message = format!("{} is not a number; convert it (`… | int`)", shown(value, kind));
+            Err(Error::new(ErrorKind::InvalidOperation, message))
+        }
     }
 }
 

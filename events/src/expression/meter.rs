@@ -9,10 +9,10 @@ use minijinja::machinery::ast::Expr;
 use minijinja::machinery::{CodeGenerator, Instruction, Instructions, eval, make_string_output, parse, parse_expr};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value, filters, tests};
 
 use super::allowance::charge;
-use super::kinds::{check_comparable, check_ordered};
+use super::kinds::{check_comparable, check_member, check_number, check_ordered};
 use super::{nesting, ordering};
 
 /// The bytes that an element of a list or an object counts.
@@ -25,6 +25,7 @@ const BUILT: &str = "~built";
 const READ: &str = "~read";
 const COMPARED: &str = "~compared";
 const ORDERED: &str = "~ordered";
+const MEMBER: &str = "~member";
 const INSIDE: &str = "~inside";
 const SLICE: &str = "~slice";
 const FILTER: &str = "~filter";
@@ -75,7 +76,13 @@ const COMPARISONS: &[(&[&str], Checks, Compares)] = &[
     (&["le", "<="], check_ordered, |one, other| one <= other),
     (&["gt", "greaterthan", ">"], check_ordered, |one, other| one > other),
     (&["ge", ">="], check_ordered, |one, other| one >= other),
+    (&["divisibleby"], check_numbers, tests::is_divisibleby),
 ];
+
+fn check_numbers(one: &Value, other: &Value) -> Result<(), Error> {
+    check_number(one)?;
+    check_number(other)
+}
 
 /// Adds the filters that charge, and the tests that compare.
 pub(super) fn install(environment: &mut Environment<'_>) {
@@ -84,6 +91,14 @@ pub(super) fn install(environment: &mut Environment<'_>) {
     environment.add_filter(READ, read);
     environment.add_filter(COMPARED, |one, other| compared(one, other, check_comparable));
     environment.add_filter(ORDERED, |one, other| compared(one, other, check_ordered));
+    environment.add_filter(MEMBER, |one, other| compared(one, other, check_member));
+    environment.add_filter("map", map);
+    environment.add_test("in", |state: &State<'_, '_>, value: &Value, other: &Value| {
+        check_member(value, other)?;
+        tests::is_in(state, value, other)
+    });
+    environment.add_test("even", |value: Value| check_number(&value).map(|()| tests::is_even(value)));
+    environment.add_test("odd", |value: Value| check_number(&value).map(|()| tests::is_odd(value)));
     for (names, check, holds) in COMPARISONS {
         for name in *names {
             environment.add_test(*name, move |value: Value, other: Value| {
@@ -155,9 +170,31 @@ fn places(n: usize, start: Option<i64>, stop: Option<i64>, step: i128) -> impl I
 /// Calls the filter that the last argument names.
 fn filter(state: &mut State<'_, '_>, arguments: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     let (name, arguments) = named(arguments)?;
-    ordering::check(&name, &arguments)?;
-    let value = state.apply_filter(&name, &arguments).map_err(|error| unknown(error, "filter", &name))?;
-    if SHALLOW.contains(&&*name) { made(value) } else { built(value) }
+    apply(state, &name, &arguments)
+}
+
+/// Calls a filter.
+pub(super) fn apply(state: &mut State<'_, '_>, name: &str, arguments: &[Value]) -> Result<Value, Error> {
+    ordering::check(name, arguments)?;
+    let value = state.apply_filter(name, arguments).map_err(|error| unknown(error, "filter", name))?;
+    if SHALLOW.contains(&name) { made(value) } else { built(value) }
+}
+
+/// `map`. The engine's own drops the arguments with names that are for the filter.
+fn map(state: &mut State<'_, '_>, value: Value, arguments: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    let arguments = arguments.into_values();
+    let Some(name) = arguments.first().and_then(Value::as_str) else {
+        return filters::map(state, value, Rest(arguments.into_iter().map(ValueOrKwargs::from).collect()))
+            .map(Value::from);
+    };
+    if value.is_undefined() {
+        return Err(Error::from(ErrorKind::UndefinedError));
+    }
+    let of_item = |item: Value| {
+        let all: Vec<_> = std::iter::once(item).chain(arguments[1..].iter().cloned()).collect();
+        apply(state, name, &all)
+    };
+    value.try_iter()?.map(of_item).collect::<Result<Vec<_>, _>>().map(Value::from)
 }
 
 /// Asks the test that the last argument names.
@@ -274,7 +311,6 @@ const fn call<'s>(filter: &'s str, n: u16) -> Instruction<'s> {
 /// needs a decision.
 fn charges<'s>(instruction: &Instruction<'s>) -> (Vec<Instruction<'s>>, Vec<Instruction<'s>>) {
     use Instruction as I;
-    let both_read = || vec![call(READ, 1), I::Swap, call(READ, 1), I::Swap];
     match instruction {
         I::EmitRaw(text) => (vec![I::LoadConst(Value::from(*text))], Vec::new()),
         I::ApplyFilter(name, Some(_), _) | I::PerformTest(name, Some(_), _) => {
@@ -291,8 +327,8 @@ fn charges<'s>(instruction: &Instruction<'s>) -> (Vec<Instruction<'s>>, Vec<Inst
         | I::CallFunction(..)
         | I::CallMethod(..)
         | I::CallObject(_) => (Vec::new(), vec![call(MADE, 1)]),
-        I::In => (both_read(), Vec::new()),
-        I::CompareAndPreserve(op) if *op as u8 >= MEMBERSHIP => (both_read(), Vec::new()),
+        I::In => (vec![call(MEMBER, 2), I::UnpackList(2)], Vec::new()),
+        I::CompareAndPreserve(op) if *op as u8 >= MEMBERSHIP => (vec![call(MEMBER, 2), I::UnpackList(2)], Vec::new()),
         I::CompareAndPreserve(op) if (*op as u8) < ORDER => (vec![call(COMPARED, 2), I::UnpackList(2)], Vec::new()),
         I::Eq | I::Ne => (vec![call(COMPARED, 2), I::UnpackList(2)], Vec::new()),
         I::Gt | I::Gte | I::Lt | I::Lte | I::CompareAndPreserve(_) => {

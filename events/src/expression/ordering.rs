@@ -1,6 +1,6 @@
 //! Filters that put values in an order, which the values must have.
 
-use minijinja::{Error, Value};
+use minijinja::{Error, ErrorKind, Value};
 
 use super::kinds::check_ordered;
 
@@ -14,7 +14,11 @@ pub(super) fn check(filter: &str, arguments: &[Value]) -> Result<(), Error> {
     let named = |name: &str| named.and_then(|named| named.get_attr(name).ok());
     match filter {
         "dictsort" => {
-            let by_value = named("by").is_some_and(|by| by.as_str() == Some("value"));
+            let by_value = match named("by").filter(|by| !by.is_undefined()).as_ref().map(Value::as_str) {
+                None | Some(Some("key")) => false,
+                Some(Some("value")) => true,
+                Some(_) => return Err(Error::new(ErrorKind::InvalidOperation, "`by` is `key` or `value`")),
+            };
             // The filter itself reports a value that it cannot order.
             let Ok(keys) = value.try_iter() else { return Ok(()) };
             check_all(keys.map(|key| if by_value { value.get_item(&key).unwrap_or_default() } else { key }))

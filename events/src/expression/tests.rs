@@ -272,6 +272,25 @@ fn comparison_of_a_text_with_a_number_is_an_error() {
             "yes == 1",
             "n in 'a3' == 'a3'",
             "n not in 'ab' == 'ab'",
+            "name in [1, 2, n]",
+            "name not in [1, 2, n]",
+            "name in [name, 1]",
+            "n in {name: 1}",
+            "name in {name: 1}",
+            "n in name",
+            "[name] | select('in', [2, 3]) | list | length > 0",
+            "[1, n] < [1, name]",
+            "[1, n] < [2, name]",
+            "[name] == [n]",
+            "[name] != [n]",
+            "{'a': name} == {'a': n}",
+            "{'a': name} == {'b': n}",
+            "[[2, 'a'], ['10', 'b']] | sort == []",
+            "[{'a': 1}, {'a': '2'}] | max == {}",
+            "'2' is even",
+            "'2' is not odd",
+            "3 is divisibleby '3'",
+            "4 is divisibleby 2 and 4 is even",
         ],
         |context, source| context.holds(source).map(|holds| holds.to_string()),
         expect![[r#"
@@ -291,11 +310,30 @@ fn comparison_of_a_text_with_a_number_is_an_error() {
             n > 2.5 => true
             name > 'A' => true
             nothing == 3 => false
-            n in [name] => false
+            n in [name] => error: invalid operation: comparing the number 3 and the text "Ann": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `n in [name]`
             n not in [name, 3] => false
             yes == 1 => true
-            n in 'a3' == 'a3' => true
-            n not in 'ab' == 'ab' => true
+            n in 'a3' == 'a3' => error: invalid operation: comparing the number 3 and the text "a3": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `n in 'a3' == 'a3'`
+            n not in 'ab' == 'ab' => error: invalid operation: comparing the number 3 and the text "ab": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `n not in 'ab' == 'ab'`
+            name in [1, 2, n] => error: invalid operation: comparing the text "Ann" and the number 1: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `name in [1, 2, n]`
+            name not in [1, 2, n] => error: invalid operation: comparing the text "Ann" and the number 1: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `name not in [1, 2, n]`
+            name in [name, 1] => true
+            n in {name: 1} => error: invalid operation: comparing the number 3 and the text "Ann": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `n in {name: 1}`
+            name in {name: 1} => true
+            n in name => error: invalid operation: comparing the number 3 and the text "Ann": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `n in name`
+            [name] | select('in', [2, 3]) | list | length > 0 => error: invalid operation: comparing the text "Ann" and the number 2: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `[name] | select('in', [2, 3]) | list | length > 0`
+            [1, n] < [1, name] => error: invalid operation: comparing the number 3 and the text "Ann": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `[1, n] < [1, name]`
+            [1, n] < [2, name] => true
+            [name] == [n] => error: invalid operation: comparing the text "Ann" and the number 3: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `[name] == [n]`
+            [name] != [n] => error: invalid operation: comparing the text "Ann" and the number 3: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `[name] != [n]`
+            {'a': name} == {'a': n} => error: invalid operation: comparing the text "Ann" and the number 3: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `{'a': name} == {'a': n}`
+            {'a': name} == {'b': n} => false
+            [[2, 'a'], ['10', 'b']] | sort == [] => error: invalid operation: comparing the number 2 and the text "10": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `[[2, 'a'], ['10', 'b']] | sort == []`
+            [{'a': 1}, {'a': '2'}] | max == {} => error: invalid operation: comparing the number 1 and the text "2": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `[{'a': 1}, {'a': '2'}] | max == {}`
+            '2' is even => error: invalid operation: the text "2" is not a number; convert it (`… | int`) in `'2' is even`
+            '2' is not odd => error: invalid operation: the text "2" is not a number; convert it (`… | int`) in `'2' is not odd`
+            3 is divisibleby '3' => error: invalid operation: the text "3" is not a number; convert it (`… | int`) in `3 is divisibleby '3'`
+            4 is divisibleby 2 and 4 is even => true
         "#]],
     );
     let error = context().render("{% if name > 7 %}x{% endif %}").unwrap_err();
@@ -695,6 +733,15 @@ const FILTERS: &[&str] = &[
     "['a', 'A'] | unique(case_sensitive=true)",
     "'a' | upper",
     "[1] | zip([2])",
+    "[[2, 1], [3]] | map('join', d='-')",
+    "[1.26, 2.5] | map('round', precision=1)",
+    "[[2, 1]] | map('sort', reverse=true)",
+    "[['b', 1]] | map('sort')",
+    "['ab'] | map('indent', width=2, first=true)",
+    "['a', none] | map('default', value='x', boolean=true)",
+    "['a', none] | map('default', 'x', true)",
+    "[{'a': [1]}] | map('tojson', indent=2)",
+    "[[{'k': 1}]] | map('map', attribute='k')",
     "[1] | sort(foo=1)",
     "[1] | join(foo=1)",
     "[1] | tojson(foo=1)",
@@ -709,80 +756,89 @@ fn filters_take_named_arguments() {
         FILTERS,
         value,
         expect![[r#"
-        -1 | abs => 1
-        map | attr('a b') => 1
-        'x' | bool => true
-        'aB' | capitalize => "Ab"
-        [1] | chain([2]) => [1,2]
-        [1, 2] | count => 2
-        '' | d('x', true) => "x"
-        empty | default('x', boolean=true) => error: too many arguments: unexpected keyword arguments in `empty | default('x', boolean=true)`
-        {'b': 1, 'a': 2} | dictsort => [["a",2],["b",1]]
-        {'b': 1, 'a': 2} | dictsort(by='value', reverse=true) => [["a",2],["b",1]]
-        {'b': 1, 'A': 2} | dictsort(case_sensitive=true) => [["A",2],["b",1]]
-        '<' | e => "&lt;"
-        '<' | escape => "&lt;"
-        [1, 2] | first => 1
-        'x' | float(default=1.5) => 1.5
-        '[1]' | fromjson => [1]
-        [{'a': 1}, {'a': 2}] | groupby('a') | map('last') => [[{"a":1}],[{"a":2}]]
-        [{'a': 1}, {}] | groupby(attribute='a', default=2) | map('first') => [1,2]
-        'a\nb' | indent(2) => "a\n  b"
-        'a\n\nb' | indent(width=2, first=true, blank=true) => "  a\n  \n  b"
-        'x' | int(7) => 7
-        'ff' | int(default=7, base=16) => 255
-        {'a': 1} | items => [["a",1]]
-        ['a', 'b'] | join('-') => "a-b"
-        ['a', 'b'] | join(d='-') => "a-b"
-        [{'a': 1}, {'a': 2}] | join('-', attribute='a') => "1-2"
-        [1, 2] | last => 2
-        'ab' | length => 2
-        'a\nb' | lines => ["a","b"]
-        'ab' | list => ["a","b"]
-        'AB' | lower => "ab"
-        ['a'] | map('upper') => ["A"]
-        [{'a': {'b': 1}}] | map(attribute='a.b') => [1]
-        [{'a': 1}, {}] | map(attribute='a', default=0) => [1,0]
-        [2, 3] | max => 3
-        [{'a': 1}, {'a': 3}] | max(attribute='a') => {"a":3}
-        ['b', 'A'] | min(case_sensitive=true) => "A"
-        [1, 2] | reject('odd') => [2]
-        [{'a': 1}, {'a': 2}] | rejectattr('a', 'eq', 1) => [{"a":2}]
-        'aba' | replace('a', 'c') => "cbc"
-        [1, 2] | reverse => [2,1]
-        1.56 | round(1) => 1.6
-        1.56 | round(precision=1, method='floor') => 1.5
-        '<' | safe => "<"
-        [1, 2] | select('odd') => [1]
-        [{'a': 1}, {'a': 2}] | selectattr('a', 'eq', 1) => [{"a":1}]
-        [2, 1] | sort => [1,2]
-        [1, 2] | sort(reverse=true) => [2,1]
-        [{'a': 2}, {'a': 1}] | sort(attribute='a') => [{"a":1},{"a":2}]
-        ['b', 'A', 'a'] | sort(case_sensitive=true) => ["A","a","b"]
-        'a,b' | split(',') => ["a","b"]
-        'a,b,c' | split(',', 1) => ["a","b,c"]
-        1 | string => "1"
-        [{'a': 1}, {'a': 2}] | sum(attribute='a', start=10) => 13
-        [1, 2] | sum => 3
-        'a b' | title => "A B"
-        {'a': [1]} | tojson => "{\"a\":[1]}"
-        {'a': [1]} | tojson(2) => "{\n  \"a\": [\n    1\n  ]\n}"
-        {'a': [1]} | tojson(indent=1) => "{\n \"a\": [\n  1\n ]\n}"
-        {'a': [1]} | tojson(indent=true) => "{\n  \"a\": [\n    1\n  ]\n}"
-        {'a': [1]} | tojson(indent=false) => "{\"a\":[1]}"
-        {'a': [1]} | tojson(indent=none) => "{\"a\":[1]}"
-        {'a': [1]} | tojson(indent=17) => error: invalid operation: tojson indents by at most 16 blanks in `{'a': [1]} | tojson(indent=17)`
-        ' a ' | trim => "a"
-        'xax' | trim('x') => "a"
-        [1, 1] | unique => [1]
-        [{'a': 1}, {'a': 1}] | unique(attribute='a') => [{"a":1}]
-        ['a', 'A'] | unique(case_sensitive=true) => ["a","A"]
-        'a' | upper => "A"
-        [1] | zip([2]) => [[1,2]]
-        [1] | sort(foo=1) => error: too many arguments: unknown keyword argument 'foo' in `[1] | sort(foo=1)`
-        [1] | join(foo=1) => error: too many arguments: unknown keyword argument 'foo' in `[1] | join(foo=1)`
-        [1] | tojson(foo=1) => error: too many arguments: unknown keyword argument 'foo' in `[1] | tojson(foo=1)`
-    "#]],
+            -1 | abs => 1
+            map | attr('a b') => 1
+            'x' | bool => true
+            'aB' | capitalize => "Ab"
+            [1] | chain([2]) => [1,2]
+            [1, 2] | count => 2
+            '' | d('x', true) => "x"
+            empty | default('x', boolean=true) => error: too many arguments: unexpected keyword arguments in `empty | default('x', boolean=true)`
+            {'b': 1, 'a': 2} | dictsort => [["a",2],["b",1]]
+            {'b': 1, 'a': 2} | dictsort(by='value', reverse=true) => [["a",2],["b",1]]
+            {'b': 1, 'A': 2} | dictsort(case_sensitive=true) => [["A",2],["b",1]]
+            '<' | e => "&lt;"
+            '<' | escape => "&lt;"
+            [1, 2] | first => 1
+            'x' | float(default=1.5) => 1.5
+            '[1]' | fromjson => [1]
+            [{'a': 1}, {'a': 2}] | groupby('a') | map('last') => [[{"a":1}],[{"a":2}]]
+            [{'a': 1}, {}] | groupby(attribute='a', default=2) | map('first') => [1,2]
+            'a\nb' | indent(2) => "a\n  b"
+            'a\n\nb' | indent(width=2, first=true, blank=true) => "  a\n  \n  b"
+            'x' | int(7) => 7
+            'ff' | int(default=7, base=16) => 255
+            {'a': 1} | items => [["a",1]]
+            ['a', 'b'] | join('-') => "a-b"
+            ['a', 'b'] | join(d='-') => "a-b"
+            [{'a': 1}, {'a': 2}] | join('-', attribute='a') => "1-2"
+            [1, 2] | last => 2
+            'ab' | length => 2
+            'a\nb' | lines => ["a","b"]
+            'ab' | list => ["a","b"]
+            'AB' | lower => "ab"
+            ['a'] | map('upper') => ["A"]
+            [{'a': {'b': 1}}] | map(attribute='a.b') => [1]
+            [{'a': 1}, {}] | map(attribute='a', default=0) => [1,0]
+            [2, 3] | max => 3
+            [{'a': 1}, {'a': 3}] | max(attribute='a') => {"a":3}
+            ['b', 'A'] | min(case_sensitive=true) => "A"
+            [1, 2] | reject('odd') => [2]
+            [{'a': 1}, {'a': 2}] | rejectattr('a', 'eq', 1) => [{"a":2}]
+            'aba' | replace('a', 'c') => "cbc"
+            [1, 2] | reverse => [2,1]
+            1.56 | round(1) => 1.6
+            1.56 | round(precision=1, method='floor') => 1.5
+            '<' | safe => "<"
+            [1, 2] | select('odd') => [1]
+            [{'a': 1}, {'a': 2}] | selectattr('a', 'eq', 1) => [{"a":1}]
+            [2, 1] | sort => [1,2]
+            [1, 2] | sort(reverse=true) => [2,1]
+            [{'a': 2}, {'a': 1}] | sort(attribute='a') => [{"a":1},{"a":2}]
+            ['b', 'A', 'a'] | sort(case_sensitive=true) => ["A","a","b"]
+            'a,b' | split(',') => ["a","b"]
+            'a,b,c' | split(',', 1) => ["a","b,c"]
+            1 | string => "1"
+            [{'a': 1}, {'a': 2}] | sum(attribute='a', start=10) => 13
+            [1, 2] | sum => 3
+            'a b' | title => "A B"
+            {'a': [1]} | tojson => "{\"a\":[1]}"
+            {'a': [1]} | tojson(2) => "{\n  \"a\": [\n    1\n  ]\n}"
+            {'a': [1]} | tojson(indent=1) => "{\n \"a\": [\n  1\n ]\n}"
+            {'a': [1]} | tojson(indent=true) => "{\n  \"a\": [\n    1\n  ]\n}"
+            {'a': [1]} | tojson(indent=false) => "{\"a\":[1]}"
+            {'a': [1]} | tojson(indent=none) => "{\"a\":[1]}"
+            {'a': [1]} | tojson(indent=17) => error: invalid operation: tojson indents by at most 16 blanks in `{'a': [1]} | tojson(indent=17)`
+            ' a ' | trim => "a"
+            'xax' | trim('x') => "a"
+            [1, 1] | unique => [1]
+            [{'a': 1}, {'a': 1}] | unique(attribute='a') => [{"a":1}]
+            ['a', 'A'] | unique(case_sensitive=true) => ["a","A"]
+            'a' | upper => "A"
+            [1] | zip([2]) => [[1,2]]
+            [[2, 1], [3]] | map('join', d='-') => ["2-1","3"]
+            [1.26, 2.5] | map('round', precision=1) => [1.3,2.5]
+            [[2, 1]] | map('sort', reverse=true) => [[2,1]]
+            [['b', 1]] | map('sort') => error: invalid operation: comparing the text "b" and the number 1: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `[['b', 1]] | map('sort')`
+            ['ab'] | map('indent', width=2, first=true) => ["  ab"]
+            ['a', none] | map('default', value='x', boolean=true) => error: too many arguments: unexpected keyword arguments in `['a', none] | map('default', value='x', boolean=true)`
+            ['a', none] | map('default', 'x', true) => ["a","x"]
+            [{'a': [1]}] | map('tojson', indent=2) => ["{\n  \"a\": [\n    1\n  ]\n}"]
+            [[{'k': 1}]] | map('map', attribute='k') => [[1]]
+            [1] | sort(foo=1) => error: too many arguments: unknown keyword argument 'foo' in `[1] | sort(foo=1)`
+            [1] | join(foo=1) => error: too many arguments: unknown keyword argument 'foo' in `[1] | join(foo=1)`
+            [1] | tojson(foo=1) => error: too many arguments: unknown keyword argument 'foo' in `[1] | tojson(foo=1)`
+        "#]],
     );
 }
 
@@ -824,6 +880,11 @@ fn unknown_filters_and_tests_are_faults_of_the_source() {
     let template = "{% filter nothing %}x{% endfilter %}{{ 1 | upper }} | a";
     assert_eq!(super::words::unknown(template, false), ["there is no filter `nothing`"]);
     assert_eq!(super::words::unknown(&"(".repeat(100_000), true), Vec::<String>::new());
+    for statement in ["include 'x'", "import 'x' as y", "from 'x' import y", "extends 'x'"] {
+        let (name, _) = statement.split_once(' ').unwrap();
+        let unknown = format!("there is no statement `{name}`: a text has no other templates");
+        assert_eq!(super::words::unknown(&format!("a {{% {statement} %}} b"), false), [unknown]);
+    }
 }
 
 fn check_source(source: &str) -> Result<(), String> {
@@ -840,12 +901,49 @@ fn arguments_and_methods_that_are_not_there_are_faults_of_the_source() {
         ("n is even(2)", "test `even`: it takes fewer arguments"),
         ("name.upper()", "there is no method `upper`: values have filters, as in `value | upper`"),
         ("map.k['a'].items()", "there is no method `items`: values have filters, as in `value | upper`"),
+        ("{'a': 1}.items()", "there is no method `items`: values have filters, as in `value | upper`"),
     ] {
         assert_eq!(super::words::unknown(source, true), [unknown], "{source}");
     }
-    for fine in
-        ["list | map('upper') | list", "list | sort(reverse=yes)", "list | map(attribute=name) | list", "n is gt(2)"]
-    {
+    let said = [
+        "name | split(sep=',')",
+        "name | replace(from='a', to='b')",
+        "name | trim(chars='x')",
+        "list | selectattr(attribute='k') | list",
+        "list | select(x='gt') | list",
+        "list | map(filter='string') | list",
+        "list | map('join', nothing='-') | list",
+        "map | dictsort(by='xx')",
+        "list | tojson(indent=17)",
+        "list | tojson(indent=-1)",
+        "list | tojson(indent='2')",
+        "range(stop=3)",
+    ];
+    let said = said.map(|source| format!("{source} => {}\n", super::words::unknown(source, true).join("; ")));
+    expect![[r#"
+        name | split(sep=',') => filter `split`: value is not a string: give the arguments in their order, without names
+        name | replace(from='a', to='b') => filter `replace`: value is not a string: give the arguments in their order, without names
+        name | trim(chars='x') => filter `trim`: cannot convert kwargs to string: give the arguments in their order, without names
+        list | selectattr(attribute='k') | list => filter `selectattr`: cannot convert kwargs to string: give the arguments in their order, without names
+        list | select(x='gt') | list => filter `select`: cannot convert kwargs to string: give the arguments in their order, without names
+        list | map(filter='string') | list => filter `map`: filter name is required: give the arguments in their order, without names
+        list | map('join', nothing='-') | list => filter `map`: unknown keyword argument 'nothing'
+        map | dictsort(by='xx') => filter `dictsort`: `by` is `key` or `value`: give the arguments in their order, without names
+        list | tojson(indent=17) => filter `tojson`: tojson indents by at most 16 blanks: give the arguments in their order, without names
+        list | tojson(indent=-1) => filter `tojson`: cannot convert number to usize: give the arguments in their order, without names
+        list | tojson(indent='2') => filter `tojson`: cannot convert string to usize: give the arguments in their order, without names
+        range(stop=3) => function `range`: cannot convert map to isize
+    "#]]
+    .assert_eq(&said.concat());
+    for fine in [
+        "list | map('upper') | list",
+        "list | map('join', d='-') | list",
+        "list | sort(reverse=yes)",
+        "list | map(attribute=name) | list",
+        "list | map('map', attribute='k') | list",
+        "n is gt(2)",
+        "range(3)",
+    ] {
         assert_eq!(super::words::unknown(fine, true), Vec::<String>::new(), "{fine}");
     }
     let template = "{% for one in list %}{{ loop.cycle('a', 'b') }}{{ loop.index | round }}{% endfor %}";
@@ -855,10 +953,20 @@ fn arguments_and_methods_that_are_not_there_are_faults_of_the_source() {
 #[test]
 fn comparisons_of_constants_are_checked_in_every_source() {
     let none = |_: &str| None;
-    for (source, is_expression) in [("'2' == 2", true), ("{% if n > 1 and '2' < 3 %}x{% endif %}", false)] {
+    for (source, is_expression) in [
+        ("'2' == 2", true),
+        ("'2' in [1, 2]", true),
+        ("'2' not in [1, 2]", true),
+        ("2 in '2345'", true),
+        ("2 in {'2': 1}", true),
+        ("n > 1 and [1, '2'] == [1, 2]", true),
+        ("1 < 2 < [1] < ['2']", true),
+        ("{% if n > 1 and '2' < 3 %}x{% endif %}", false),
+    ] {
         let error = check_comparisons(source, is_expression, &none).unwrap_err().to_string();
-        assert!(error.contains("a text and a number cannot be compared"), "{error}");
+        assert!(error.contains("cannot be compared") || error.contains("have an order"), "{source}: {error}");
     }
+    assert_eq!(check_comparisons("'a' in ['a', 1] and 'x' in name", true, &none), Ok(()));
     // A loop may have a variable of the same name.
     let known = |_: &str| Some(ValueKind::Text);
     assert_eq!(check_comparisons("{% for n in list %}{{ n > 2 }}{% endfor %}", false, &known), Ok(()));

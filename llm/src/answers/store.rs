@@ -89,7 +89,7 @@ impl AnswerStore {
     /// When the folder cannot be made or listed.
     pub fn open(folder: &Path, limits: CacheLimits) -> Result<Self, StoreError> {
         let fail = |source| StoreError::Io { path: folder.display().to_string(), source };
-        fs::create_dir_all(folder).map_err(fail)?;
+        create_private(folder).map_err(fail)?;
         let mut found: Vec<(SystemTime, [u8; 32], u64)> = Vec::new();
         for file in fs::read_dir(folder).map_err(fail)? {
             let file = file.map_err(fail)?;
@@ -177,8 +177,7 @@ impl AnswerStore {
         let fail = |source| StoreError::Io { path: path.display().to_string(), source };
         // Written beside and moved into place, so that readers never see half of it.
         let beside = self.folder.join(format!("{}.{}.new", HEXLOWER.encode(key), std::process::id()));
-        let mut file = fs::File::create(&beside).map_err(fail)?;
-        let written = file.write_all(&text);
+        let written = write_private(&beside, &text);
         // Locked until the file is in its place: a clear removes it, or it is not stored.
         let mut index = self.index.lock();
         if index.n_cleared != n_cleared {
@@ -286,4 +285,20 @@ fn key_of(name: &str) -> Option<[u8; 32]> {
     let text = name.strip_suffix(".json").filter(|text| text.len() == 2 * key.len())?;
     HEXLOWER_PERMISSIVE.decode_mut(text.as_bytes(), &mut key).ok()?;
     Some(key)
+}
+
+/// Makes a folder that only its owner reads, as the log is.
+fn create_private(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
+}
+
+/// Writes a file that only its owner reads.
+fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.write(true).create(true).truncate(true).open(path)?.write_all(text)
 }

@@ -101,3 +101,16 @@ async fn answer_to_a_request_sent_before_the_clear_is_not_stored() {
     open.put(&[7; 32], &answer, open.n_cleared()).unwrap();
     assert_eq!(open.len(), 1);
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn only_the_owner_reads_answers() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let inside = folder.path().join("answers");
+    let store = Arc::new(AnswerStore::open(&inside, CacheLimits::default()).unwrap());
+    ask(&store, "a", "a").await;
+    let file = std::fs::read_dir(&inside).unwrap().next().unwrap().unwrap().path();
+    let modes = [&inside, &file].map(|path| path.metadata().unwrap().permissions().mode() & 0o777);
+    assert_eq!(modes, [0o700, 0o600]);
+}

@@ -193,6 +193,9 @@ impl<'a> Reading<'a> {
     fn unstreamed(mut self, body: &[u8], listener: &mut dyn Listener) -> Result<Response, LlmError> {
         let marked = std::str::from_utf8(body).ok().and_then(pairs::marked);
         match json_text::read::<Value>(marked.as_deref().map_or(body, str::as_bytes)) {
+            Ok(Value::Array(list)) if list.len() == 1 && is_whole(&list[0]) => {
+                self.emitted(list[0].to_string().as_bytes(), listener)
+            }
             Ok(Value::Array(list)) if !list.first().is_some_and(fault::is_error) => {
                 let taken = list.into_iter().try_for_each(|mut value| {
                     if marked.is_some() {
@@ -208,14 +211,17 @@ impl<'a> Reading<'a> {
                 }
                 self.assembler.finish()
             }
-            _ => {
-                let response = self.whole(body, listener)?;
-                if listener.wants_deltas() {
-                    draft::emit(&response, listener);
-                }
-                Ok(response)
-            }
+            _ => self.emitted(body, listener),
         }
+    }
+
+    /// Reads a whole answer, which the listener gets in one piece.
+    fn emitted(self, body: &[u8], listener: &mut dyn Listener) -> Result<Response, LlmError> {
+        let response = self.whole(body, listener)?;
+        if listener.wants_deltas() {
+            draft::emit(&response, listener);
+        }
+        Ok(response)
     }
 }
 
@@ -240,14 +246,16 @@ pub(super) fn check_size(provider: &str, bytes: usize, bytes_max: usize) -> Resu
 /// The whole answer that an event is, in the protocols whose pieces have another form. Some servers of Chat Completions
 /// give it the name of a piece, or none.
 fn whole_answer(event: &Event) -> Option<Value> {
-    let answer: Value = json_text::read(event.data.as_bytes()).ok()?;
+    json_text::read(event.data.as_bytes()).ok().filter(is_whole)
+}
+
+fn is_whole(answer: &Value) -> bool {
     let is = |key: &str, word: &str| answer.get(key).is_some_and(|own| own == word);
     let choice = answer.get("choices").and_then(|choices| choices.get(0));
     let has_message = choice.is_some_and(|choice| {
         choice.get("message").is_some_and(Value::is_object) && choice.get("delta").is_none_or(Value::is_null)
     });
-    (has_message || is("object", "chat.completion") || is("object", "response") || is("type", "message"))
-        .then_some(answer)
+    has_message || is("object", "chat.completion") || is("object", "response") || is("type", "message")
 }
 
 fn is_event_stream(body: &[u8]) -> bool {

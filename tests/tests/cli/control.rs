@@ -36,6 +36,43 @@ fn interrupted_run_shows_how_to_resume() {
 }
 
 #[test]
+fn run_that_is_cancelled_by_another_command_ends_and_the_command_succeeds() {
+    let hook = "  - {id: undo, context_processor: {processor_name: extract, processor_config: {variable: x, expression: '1'}}}";
+    let with_hook = format!("{}{hook}\n", SLOW.replace("nodes:", "on_cancel: undo\nnodes:"));
+    for slow in [SLOW.to_owned(), with_hook] {
+        let scene = scene();
+        scene.write("slow.yaml", slow);
+        let mut running = Running::start(scene.command(["run", "slow.yaml", "--jsonl"]));
+        running.wait_for("LLM_CALL_REQUESTED");
+        let cancelled = scene.run("cancel last").ok();
+        assert!(cancelled.stdout.contains(" cancelled"), "{cancelled}");
+        running.end().code(1);
+        assert_eq!(scene.run("show last --json").ok().json()["status"], "cancelled");
+    }
+}
+
+#[test]
+fn live_run_says_how_its_waits_go_on() {
+    let scene = scene();
+    let says = |nodes: &str, line: &str, how: &str| {
+        scene.write("waits.yaml", format!("version: '1'\nname: waits\nnodes:\n  - {nodes}\n"));
+        let mut running = Running::start(scene.command(["run", "waits.yaml"]));
+        let said = running.wait_until_said(line);
+        assert!(said.contains(how), "{said}");
+        running.kill();
+    };
+    says("{id: a, wait: {for_ms: 600000}}", "wait until", "rethread reschedule ");
+    says(
+        "{id: a, signal: {name: paid, where: {id: 7}}}",
+        "signal? paid",
+        "rethread signal paid --payload-json '{\"id\":7}'",
+    );
+    let fails = "{id: a, retry: {max_attempts: 5, backoff_ms: 600000}, llm: {provider: mock, model: m, user_prompt: x, \
+                 extra: {script: {answers: [{error: {kind: overloaded}}]}}}}";
+    says(fails, "node failed", "; attempt 2 begins at ");
+}
+
+#[test]
 fn imported_conversation_continues() {
     let scene = scene();
     let source = json!({ "type": "base64", "media_type": "image/png", "data": "AAAA" });

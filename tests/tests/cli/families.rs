@@ -244,24 +244,74 @@ fn pause_and_cancel_cover_all_branches_before_the_command_ends() {
     assert_eq!(questions(&scene).len(), 0);
 }
 
+/// A node that sets a variable.
+fn sets(id: &str, variable: &str, expression: &str) -> Value {
+    let config = json!({ "variable": variable, "expression": expression });
+    json!({ "id": id, "context_processor": { "processor_name": "extract", "processor_config": config } })
+}
+
+/// A model that fails when it is asked for this.
+fn fails(id: &str, asked: &str) -> Value {
+    let answers = json!([{ "match": "^stop$", "error": { "kind": "authentication" } }, { "text": "fine" }]);
+    let script = json!({ "script": { "answers": answers } });
+    json!({ "id": id, "llm": { "provider": "mock", "model": "m", "user_prompt": asked, "extra": script } })
+}
+
+/// A fork with a branch that has ended when the other one fails.
+fn fork(id: &str, paid: &str, fails_at: &str) -> Value {
+    let pay = json!({ "nodes": [sets("pays", "receipt", paid)] });
+    let ask = json!({ "nodes": [{ "id": "holds", "wait": { "for_ms": 300 } }, fails("fails", fails_at)] });
+    json!({ "id": id, "parallel": { "into": "all", "branches": { "pay": pay, "ask": ask } } })
+}
+
+/// Runs a workflow that fails, and checks what its hook sees of the variables that the join would have set.
+#[track_caller]
+fn hook_sees(nodes: Vec<Value>, workflows: &Value, seen: &Value) {
+    let scene = Scene::new();
+    let names = seen.as_object().unwrap().keys().map(|name| format!("'{name}': {name} is defined and {name}"));
+    let mut nodes = nodes;
+    nodes.push(sets("sees", "seen", &format!("{{{}}}", names.collect::<Vec<_>>().join(", "))));
+    let workflow =
+        json!({ "version": "1", "name": "order", "on_failed": "sees", "nodes": nodes, "workflows": workflows });
+    scene.write("order.json", workflow.to_string());
+    scene.run("run order.json --input x").code(1);
+    let state = scene.run("replay last --json").ok().json();
+    assert_eq!(state["variables"]["seen"], *seen, "{workflow}");
+    scene.run("verify").ok();
+}
+
 #[test]
 fn hook_reads_what_ended_branches_did() {
-    let scene = Scene::new();
-    let set = |id: &str, expression: &str| {
-        format!(
-            "{{id: {id}, context_processor: {{processor_name: extract, processor_config: {{variable: receipt, expression: \"{expression}\"}}}}}}"
-        )
-    };
-    let held = "{id: hold, wait: {for_ms: 300}}";
-    let fails = "{id: stop, llm: {provider: mock, model: m, user_prompt: x, extra: {script: {answers: [{error: {kind: authentication}}]}}}}";
-    let undo = "{id: undo, llm: {provider: mock, model: m, user_prompt: 'refund {{ pay }}, {{ all.pay }}, {{ ask }}', extra: {script: {answers: [{match: '^refund receipt-81, receipt-81, null$', text: refunded}]}}}}";
-    let yaml = format!(
-        "version: '1'\nname: order\non_failed: undo\nnodes:\n  - id: both\n    parallel: {{into: all, branches: {{pay: {{nodes: [{}]}}, ask: {{nodes: [{held}, {fails}]}}}}}}\n  - {undo}\n",
-        set("charge", "'receipt-81'")
-    );
-    scene.write("order.yaml", yaml);
-    scene.run("run order.yaml --input x").code(1);
-    let answered = scene.run("events last --jsonl --type LLM_CALL_COMPLETED").ok().lines();
-    assert!(answered.iter().any(|event| event["data"].to_string().contains("refunded")), "{answered:?}");
-    scene.run("verify").ok();
+    let paid = json!({ "pay": "paid", "ask": null, "all": { "pay": "paid", "ask": null } });
+    hook_sees(vec![fork("both", "'paid'", "stop")], &json!({}), &paid);
+    // In a sub-workflow, and in one of that.
+    let calls = |id: &str, workflow: &str| json!({ "id": id, "sub_workflow": { "workflow": workflow } });
+    let workflows = json!({
+        "outer": { "nodes": [calls("inside", "inner")] },
+        "inner": { "nodes": [fork("both", "'paid'", "stop")] },
+    });
+    hook_sees(vec![calls("sub", "inner")], &workflows, &paid);
+    hook_sees(vec![calls("sub", "outer")], &workflows, &paid);
+}
+
+#[test]
+fn hook_sees_no_result_of_an_earlier_fork_with_the_same_names() {
+    let first = fork("first", "'earlier'", "go");
+    let pays_late =
+        json!({ "nodes": [{ "id": "waits", "wait": { "for_ms": 600_000 } }, sets("again", "x", "'late'")] });
+    let branches = json!({ "pay": pays_late, "ask": { "nodes": [fails("refused", "stop")] } });
+    let second = json!({ "id": "second", "parallel": { "into": "all", "branches": branches } });
+    let seen = json!({ "pay": null, "ask": null, "all": { "pay": null, "ask": null } });
+    hook_sees(vec![first, second], &json!({}), &seen);
+}
+
+#[test]
+fn hook_reads_the_iterations_that_ended() {
+    let body = json!({ "nodes": [
+        sets("pays", "output", "'paid ' ~ n"),
+        fails("fails", "{{ 'stop' if n == 3 else 'go' }}"),
+        sets("gives", "output", "'paid ' ~ n"),
+    ] });
+    let each = json!({ "id": "each", "loop": { "for_each": "[1, 2, 3, 4]", "as": "n", "into": "all", "body": body } });
+    hook_sees(vec![each], &json!({}), &json!({ "all": ["paid 1", "paid 2"] }));
 }

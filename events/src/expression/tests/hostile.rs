@@ -96,7 +96,7 @@ fn slow_or_large_expression_meets_a_limit() {
             {% set a = name * 10000000 %}{% for i in range(20000) %}{% if a == a %}{% endif %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
             {% set a = name * 10000000 %}{% for i in range(20000) %}{{ a|length }}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
             {% set a = range(100000)|list %}{% for i in range(20000) %}{% if i is in(a) %}{% endif %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
-            {% set a = range(100000)|list %}{% for i in range(20000) %}{{ a|max }}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
+            {% set a = range(100000)|list %}{% for i in range(20000) %}{{ a|max }}{% endfor %} => error: invalid operation: visits more than 10000000 elements in ``
             {% macro f(x) %}{{ x }}{{ x }}{% endmacro %}{% set ns = namespace(x='x') %}{% for i in range(40) %}{% set ns.x = f(ns.x) %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
         "#]],
     );

@@ -1,5 +1,6 @@
 //! Applies events of branches to the state of their parent.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::calls::{CallKind, OpenCall, OpenCalls};
@@ -139,15 +140,13 @@ impl State {
     }
 
     /// The fork fails before its join: what branches did that have ended is in the variables that the join would have set,
-    /// so that a hook can undo it. A branch without a result leaves its variable as it was.
+    /// so that a hook can undo it.
     pub(super) fn show_ended_branches(&mut self) {
         let Phase::InNode(NodeRun { work: Work::Branches(fan), .. }) = &self.phase else { return };
         let (named, all) = fan.results();
         let into = fan.plan.into.clone().map(|into| (into, all));
         for (name, value) in into.into_iter().chain(named) {
-            if !value.0.is_null() || self.get_here(&name).is_none() {
-                self.set_here(&name, value);
-            }
+            self.show_here(&name, value);
         }
     }
 
@@ -255,6 +254,7 @@ impl State {
             n_entered: 0,
             aside,
             variables: Arc::new(variables),
+            shown: BTreeSet::default(),
         }));
     }
 }

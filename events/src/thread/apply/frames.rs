@@ -1,5 +1,6 @@
 //! What events of loops and sub-workflows make of the state of their thread.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::state::{Aside, Frame, LoopFrame, NodeRun, Phase, State, SubFrame, Work};
@@ -89,11 +90,12 @@ impl State {
                 _ => return Err(TransitionError("an iteration is still running")),
             },
         };
-        if let Some(Frame::Loop(LoopFrame { into: Some(into), results, .. })) = self.frames.pop()
-            && e.error.is_none()
-        {
-            let results = results.into_iter().map(Json::into_value).collect();
-            self.set_here(&into, serde_json::Value::Array(results).into());
+        if let Some(Frame::Loop(LoopFrame { into: Some(into), results, .. })) = self.frames.pop() {
+            let results = serde_json::Value::Array(results.into_iter().map(Json::into_value).collect()).into();
+            match e.error {
+                None => self.set_here(&into, results),
+                Some(_) => self.show_here(&into, results),
+            }
         }
         self.phase = phase;
         Ok(())
@@ -116,6 +118,7 @@ impl State {
             n_entered: 0,
             aside,
             variables: Arc::new(e.variables.clone()),
+            shown: BTreeSet::default(),
         }));
         Ok(())
     }
@@ -133,7 +136,18 @@ impl State {
 
     pub(super) fn fail_sub_workflow(&mut self, e: &SubWorkflowFailed) -> Result<(), TransitionError> {
         self.between_nodes()?;
-        self.leave_sub_workflow(&e.node_id, Work::Failed(e.error.clone()))
+        let shown = match self.frames.last() {
+            Some(Frame::Sub(open)) => {
+                let shown = open.shown.iter().map(|name| (name.clone(), open.variables.get(name).cloned()));
+                shown.collect::<Vec<_>>()
+            }
+            _ => Vec::new(),
+        };
+        self.leave_sub_workflow(&e.node_id, Work::Failed(e.error.clone()))?;
+        for (name, value) in shown {
+            self.show_here(&name, value.unwrap_or_default());
+        }
+        Ok(())
     }
 
     /// The node that runs the innermost sub-workflow goes on.

@@ -66,6 +66,8 @@ pub struct SubFrame {
     pub aside: Option<Aside>,
     /// Its variables.
     pub variables: Arc<OrderedMap<Json>>,
+    /// The variables with what a fork or a loop did that failed: its caller gets them if it fails as well.
+    pub shown: BTreeSet<String>,
 }
 
 impl Frame {

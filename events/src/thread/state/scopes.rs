@@ -126,6 +126,14 @@ impl State {
         self.put_here(name, value);
     }
 
+    /// The same for what a fork or a loop did that failed, so that a hook can undo it.
+    pub(in crate::thread) fn show_here(&mut self, name: &str, value: Json) {
+        self.set_here(name, value);
+        if let Some(Frame::Sub(open)) = self.frames.iter_mut().rev().find(|frame| matches!(frame, Frame::Sub(_))) {
+            open.shown.insert(name.to_owned());
+        }
+    }
+
     /// The same for the output of a node, which is not that of the run while a hook runs.
     pub(in crate::thread) fn put_here(&mut self, name: &str, value: Json) {
         let sub = self.frames.iter_mut().rev().find_map(|frame| match frame {

@@ -89,7 +89,7 @@ end_points: [zzz]
         14:54: nodes[9].condition.else: there is no node `zz`
         16:19: edges[0].to: there is no node `q`
         18:5: edges[2]: this edge can never be taken: a default edge of `c` comes before it (put the default edge last)
-        18:28: edges[2].when: `x` is a number and not a boolean: compare it (`x > 0`), or let the question that sets it have a type (`answer: boolean`) in `x`
+        18:28: edges[2].when: `x` is a number and not a boolean: compare it (`x > 0`), or let the question that sets it have a type (`answer: boolean`) in `x` (declare `x` as null if the start of a run sets its kind)
         19:14: end_points[0]: there is no node `zzz`"#]].assert_eq(&parse_in(yaml.as_bytes(), &there).unwrap_err().to_string());
 }
 

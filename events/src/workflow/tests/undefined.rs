@@ -175,8 +175,8 @@ nodes:
         not said => valid
         chosen => 8:34: nodes[3].condition.when: `chosen` is a text and not a boolean: compare it (`chosen == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `chosen`
         not chosen => 8:34: nodes[3].condition.when: `chosen` is a text and not a boolean: compare it (`chosen == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `not chosen`
-        tries => 8:34: nodes[3].condition.when: `tries` is a number and not a boolean: compare it (`tries > 0`), or let the question that sets it have a type (`answer: boolean`) in `tries`
-        name => 8:34: nodes[3].condition.when: `name` is a text and not a boolean: compare it (`name == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `name`
+        tries => 8:34: nodes[3].condition.when: `tries` is a number and not a boolean: compare it (`tries > 0`), or let the question that sets it have a type (`answer: boolean`) in `tries` (declare `tries` as null if the start of a run sets its kind)
+        name => 8:34: nodes[3].condition.when: `name` is a text and not a boolean: compare it (`name == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `name` (declare `name` as null if the start of a run sets its kind)
         messages => 8:34: nodes[3].condition.when: `messages` is a list and not a boolean: compare it (`messages | length > 0`), or let the question that sets it have a type (`answer: boolean`) in `messages`
         workspace => 8:34: nodes[3].condition.when: `workspace` is a text and not a boolean: compare it (`workspace == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `workspace`
         'yes' => 8:34: nodes[3].condition.when: the condition is a text and not a boolean: compare it (`… == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `'yes'`
@@ -184,7 +184,7 @@ nodes:
         tries - 1 => 8:34: nodes[3].condition.when: the condition is a number and not a boolean: compare it (`… > 0`), or let the question that sets it have a type (`answer: boolean`) in `tries - 1`
         name ~ 'x' => 8:34: nodes[3].condition.when: the condition is a text and not a boolean: compare it (`… == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `name ~ 'x'`
         messages | length => 8:34: nodes[3].condition.when: the condition is a number and not a boolean: compare it (`… > 0`), or let the question that sets it have a type (`answer: boolean`) in `messages | length`
-        ready or name => 8:34: nodes[3].condition.when: `name` is a text and not a boolean: compare it (`name == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `ready or name`
+        ready or name => 8:34: nodes[3].condition.when: `name` is a text and not a boolean: compare it (`name == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `ready or name` (declare `name` as null if the start of a run sets its kind)
         [1] => 8:34: nodes[3].condition.when: the condition is a list and not a boolean: compare it (`… | length > 0`), or let the question that sets it have a type (`answer: boolean`) in `[1]`
     "#]].assert_eq(&conditions.map(with).concat());
 }

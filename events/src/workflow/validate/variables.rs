@@ -94,7 +94,17 @@ pub(super) fn check<'a>(
             for read in text.paths() {
                 faults.extend(no_object(&path, &read, &known));
             }
-            faults.extend(text.check_kinds(&known_kind).err().map(|e| Fault::new(path, e.to_string())));
+            faults.extend(text.check_kinds(&known_kind).err().map(|e| {
+                let fault = Fault::new(path, e.to_string());
+                let is_named = |name: &str| fault.message.contains(&format!("`{name}` is a "));
+                let declared = spec.variables.iter().find(|(name, value)| !value.0.is_null() && is_named(name));
+                match declared {
+                    Some((name, _)) => {
+                        fault.hint(format!("declare `{name}` as null if the start of a run sets its kind"))
+                    }
+                    None => fault,
+                }
+            }));
         });
     }
 }

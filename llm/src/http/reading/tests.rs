@@ -299,8 +299,9 @@ fn whole_answer_is_read_where_a_stream_was_requested() {
         ),
     ] {
         let (_, wire) = wires().into_iter().find(|(known, _)| *known == name).unwrap();
-        for end in ["\n\n", "\n\ndata: [DONE]\n\n", ""] {
-            let stream = format!("data: {answer}{end}");
+        let events = ["\n\n", "\n\ndata: [DONE]\n\n", ""].map(|end| format!("data: {answer}{end}"));
+        // Or a list of it.
+        for stream in events.into_iter().chain([format!("[{answer}]")]) {
             let (result, deltas) = read(name, &*wire, &[stream.as_bytes()], &HttpLimits::default());
             let response = result.unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!((response.text(), response.usage.input_tokens), ("hi".to_owned(), Some(3)), "{name}");

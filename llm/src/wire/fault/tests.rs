@@ -133,6 +133,9 @@ fn waits_are_milliseconds_seconds_or_dates() {
     check(429, &[("retry-after", "Fri, 15 Jan 2021 08:00:30 GMT")], body, expect!["rate_limit again after=0: m"]);
     check(429, &[("retry-after", "soon")], body, expect!["rate_limit again: m"]);
     check(429, &[("retry-after", "-1")], body, expect!["rate_limit again: m"]);
+    for beyond in ["99999999999", &"9".repeat(4_000)] {
+        check(429, &[("retry-after", beyond)], body, expect!["rate_limit again after=32000000000: m"]);
+    }
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn reset(text: &str, now: SystemTime) -> Option<u64> {
         let at = if number >= 1e12 { Some(number) } else { (number >= 1e9).then_some(number * 1000.0) };
         return match at {
             Some(at) => Some(below(at, 4e12)?.saturating_sub(since_1970(now)?)),
-            None => millis(number * 1000.0),
+            None => below(number * 1000.0, WAIT_MS_MAX),
         };
     }
     if let Ok(at) = text.parse::<jiff::Timestamp>() {
@@ -90,9 +90,11 @@ fn since_1970(now: SystemTime) -> Option<u64> {
     u64::try_from(now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_millis()).ok()
 }
 
+/// The longest wait that is counted, which nobody waits: a year.
+const WAIT_MS_MAX: f64 = 3.2e10;
+
 fn millis(ms: f64) -> Option<u64> {
-    // A wait beyond a year is no wait; below 0 is none.
-    below(ms, 3.2e10)
+    below(ms.min(WAIT_MS_MAX), WAIT_MS_MAX + 1.0)
 }
 
 fn below(ms: f64, end: f64) -> Option<u64> {
