@@ -35,7 +35,7 @@ mod remote;
 mod remote;
 
 #[cfg(feature = "toml")]
-pub use file::config_fault;
+pub use file::{ProfilesConfig, config_fault};
 pub use layered::Totals;
 pub use recorded::RecordedProfile;
 

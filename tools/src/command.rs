@@ -1,5 +1,6 @@
 //! How commands are started, in the foreground and in the background.
 
+mod config;
 mod isolation;
 mod rules;
 
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::process::Child;
 
+pub use config::CommandsConfig;
 pub(crate) use isolation::Launch;
 pub(crate) use isolation::Sandbox;
 pub use isolation::{CommandLimits, Isolation, IsolationMode};

@@ -68,7 +68,9 @@ mod workspace;
 pub use ask::{AskPerson, Question, Reply};
 pub use built_in::{MemoryAccess, OutputPart, OutputStore};
 #[cfg(feature = "commands")]
-pub use command::{CommandLimits, CommandOptions, CommandRules, Isolation, IsolationMode, PatternError};
+pub use command::{
+    CommandLimits, CommandOptions, CommandRules, CommandsConfig, Isolation, IsolationMode, PatternError,
+};
 pub use context::{BeginWork, Host, ToolContext};
 pub use output::{FULL_BYTES_MAX, ToolOutput, head_and_tail};
 #[cfg(feature = "commands")]

@@ -12,10 +12,11 @@ use crate::error::with_nearest;
 use crate::models::ModelTable;
 use crate::profile::Profile;
 
-/// A `rethread.toml`: the part that is read here, and the names of the tables that belong to others.
-#[derive(Debug, Deserialize)]
+/// The part of a `rethread.toml` that says which models there are: `default_profile`, `profiles` and `models`. It knows the
+/// names of the tables that configure other crates, so that any other table is an error.
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub struct ProfilesConfig {
     #[serde(default)]
     default_profile: Option<String>,
     #[serde(default)]
@@ -51,28 +52,34 @@ struct File {
 }
 
 /// The table `models`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModelsSection {
     /// A table of models in place of the built-in one; a relative path is taken from the current folder.
     table: Option<PathBuf>,
 }
 
-impl Profiles {
-    /// The profiles of a `rethread.toml`.
+impl ProfilesConfig {
+    /// Reads the text of a `rethread.toml`.
     ///
     /// # Errors
-    /// [`ProfileError::Syntax`] with the line and column, also for a key or a table that is not known;
-    /// [`ProfileError::Value`] for a number that cannot be meant, and for what is not compiled in; [`ProfileError::Unknown`] for a fallback or default
-    /// that does not exist.
+    /// [`ProfileError::Syntax`] with the line and column, also for a key or a table that is not known.
     pub fn from_toml(text: &str) -> Result<Self, ProfileError> {
-        let file: File = toml::from_str(text).map_err(|e| ProfileError::Syntax(config_fault(text, &e)))?;
-        for (name, profile) in &file.profiles {
+        toml::from_str(text).map_err(|e| ProfileError::Syntax(config_fault(text, &e)))
+    }
+
+    /// Makes the profiles. Reads the table of models, if the configuration names one.
+    ///
+    /// # Errors
+    /// [`ProfileError::Value`] for a number that cannot be meant, and for what is not compiled in; [`ProfileError::Unknown`]
+    /// for a fallback or default that does not exist; [`ProfileError::Table`].
+    pub fn profiles(&self) -> Result<Profiles, ProfileError> {
+        for (name, profile) in &self.profiles {
             check::numbers(name, profile)?;
             check::features(name, profile)?;
         }
-        let mut profiles = Self::new(file.profiles, file.default_profile);
-        if let Some(path) = &file.models.table {
+        let mut profiles = Profiles::new(self.profiles.clone(), self.default_profile.clone());
+        if let Some(path) = &self.models.table {
             profiles = profiles.with_models(Arc::new(ModelTable::from_file(path)?));
         }
         let named = profiles.profiles.values().flat_map(|p| &p.fallback).chain(&profiles.default);
@@ -80,6 +87,16 @@ impl Profiles {
             profiles.get(name)?;
         }
         Ok(profiles)
+    }
+}
+
+impl Profiles {
+    /// The profiles of a `rethread.toml`.
+    ///
+    /// # Errors
+    /// As [`ProfilesConfig::from_toml`] and [`ProfilesConfig::profiles`].
+    pub fn from_toml(text: &str) -> Result<Self, ProfileError> {
+        ProfilesConfig::from_toml(text)?.profiles()
     }
 
     /// The profiles of a file.
