@@ -2,23 +2,18 @@
 //! call waits until the client gives its result.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use rethread::{ErrorKind, ExecutionError, Tool};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-
-use crate::exit::Failure;
-use crate::serve_table::{self, Serve};
 
 /// The most tools.
 const TOOLS_MAX: usize = 128;
 
 /// A tool as the configuration describes it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ClientTool {
+pub(crate) struct ClientTool {
     description: String,
     #[serde(default = "any_object")]
     parameters: Value,
@@ -28,18 +23,16 @@ fn any_object() -> Value {
     json!({ "type": "object" })
 }
 
-/// Returns the tools of a configuration. Each call is put to a person, as one that needs approval, and its answer is the
-/// result.
-///
-/// # Errors
-/// For an unknown key and for too many tools (exit code 3).
-pub(crate) fn read(file: Option<&Path>) -> Result<Vec<Tool>, Failure> {
-    let Some(file) = file else { return Ok(Vec::new()) };
-    let Serve { doors: IgnoredAny, client_tools }: Serve<_, BTreeMap<String, ClientTool>> = serve_table::read(file)?;
-    if client_tools.len() > TOOLS_MAX {
-        let message = format!("{}: serve.client_tools: {TOOLS_MAX} at most", file.display());
-        return Err(Failure::new(crate::exit::INVALID, message));
+/// Checks the number of tools.
+pub(crate) fn checked(described: BTreeMap<String, ClientTool>) -> Result<BTreeMap<String, ClientTool>, String> {
+    match described.len() > TOOLS_MAX {
+        true => Err(format!("serve.client_tools: {TOOLS_MAX} at most")),
+        false => Ok(described),
     }
+}
+
+/// Returns the tools. Each call is put to a person, as one that needs approval, and its answer is the result.
+pub(crate) fn tools(described: BTreeMap<String, ClientTool>) -> impl Iterator<Item = Tool> {
     let tool = |(name, ClientTool { description, parameters })| {
         let message = format!("`{name}` runs in the client: answer the call with its result in place of approving it");
         Tool::new(name, description, parameters, move |_, _| {
@@ -48,5 +41,5 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Vec<Tool>, Failure> {
         })
         .with_approval()
     };
-    Ok(client_tools.into_iter().map(tool).collect())
+    described.into_iter().map(tool)
 }

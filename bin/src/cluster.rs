@@ -26,7 +26,7 @@ pub(crate) struct ClusterArgs {
 
 pub(crate) async fn cluster(open: &OpenArgs, args: ClusterArgs) -> Result<ExitCode, Failure> {
     open.only_here("it asks the servers of NATS")?;
-    let options = stream::options(open.store.as_deref(), open.config_file())?.ok_or_else(|| {
+    let options = stream::options(open.store.as_deref(), open.config())?.ok_or_else(|| {
         let message = "the log is in a folder: name a stream with --store, or in the table `store` of rethread.toml";
         Failure::new(2, message)
     })?;

@@ -48,7 +48,7 @@ impl Place {
         if !text.contains("://") {
             return Ok(Self::Folder(text.into()));
         }
-        let options = stream::options(Some(text), open.config_file())?;
+        let options = stream::options(Some(text), open.config())?;
         options.map(|options| Self::Stream(Box::new(options))).ok_or_else(|| Failure::new(2, "no stream is named"))
     }
 }

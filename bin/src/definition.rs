@@ -1,6 +1,6 @@
 //! `validate` and `schema`, and how every command reads a workflow file.
 
-use std::io::Read;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -8,8 +8,6 @@ use clap::Args;
 use rethread::errors::Faults;
 use rethread::{Runtime, Workflow};
 use rethread_events::workflow::{FILE_BYTES_MAX, NodeKind, json_schema, locate, parse, parse_in};
-use rethread_llm::profiles::config_fault;
-use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::exit::{Failure, INVALID, NOT_FOUND};
@@ -113,39 +111,37 @@ impl File {
 
 /// Reads a file of at most this many bytes; `-` is stdin.
 pub(crate) fn read_limited(file: &Path, bytes_max: usize) -> Result<Vec<u8>, Failure> {
-    let name = file.display();
+    read_bytes(file, bytes_max).map_err(|error| unreadable(file, &error))
+}
+
+/// As [`read_limited`], for text.
+pub(crate) fn read_text(file: &Path, bytes_max: usize) -> io::Result<String> {
+    let not_text = |_| io::Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8");
+    String::from_utf8(read_bytes(file, bytes_max)?).map_err(not_text)
+}
+
+fn read_bytes(file: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let limit = bytes_max as u64 + 1;
-    let read = if file == Path::new("-") {
-        std::io::stdin().lock().take(limit).read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(file).and_then(|file| file.take(limit).read_to_end(&mut bytes))
+    match file == Path::new("-") {
+        true => io::stdin().lock().take(limit).read_to_end(&mut bytes)?,
+        false => std::fs::File::open(file)?.take(limit).read_to_end(&mut bytes)?,
     };
-    match read {
-        Ok(_) if bytes.len() > bytes_max => {
-            Err(Failure::new(INVALID, format!("{name} is larger than {bytes_max} bytes")))
-        }
-        Ok(_) => Ok(bytes),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(Failure::new(NOT_FOUND, format!("there is no file {name}")))
-        }
-        Err(error) => Err(Failure::new(INVALID, format!("cannot read {name}: {error}"))),
+    match bytes.len() > bytes_max {
+        true => Err(io::Error::new(ErrorKind::FileTooLarge, format!("larger than {bytes_max} bytes"))),
+        false => Ok(bytes),
     }
 }
 
-/// A file of the configuration, in TOML.
-///
-/// # Errors
-/// The fault, with its line and column (exit code 3).
-pub(crate) fn read_toml<T: DeserializeOwned>(file: &Path) -> Result<T, Failure> {
-    let text = read_limited(file, CONFIG_BYTES_MAX)?;
-    let text = String::from_utf8_lossy(&text);
-    toml::from_str(&text)
-        .map_err(|error| Failure::new(INVALID, format!("{}: {}", file.display(), config_fault(&text, &error))))
+/// Why a file cannot be read.
+pub(crate) fn unreadable(file: &Path, error: &io::Error) -> Failure {
+    let name = file.display();
+    match error.kind() {
+        ErrorKind::NotFound => Failure::new(NOT_FOUND, format!("there is no file {name}")),
+        ErrorKind::FileTooLarge => Failure::new(INVALID, format!("{name} is {error}")),
+        _ => Failure::new(INVALID, format!("cannot read {name}: {error}")),
+    }
 }
-
-/// The largest file of a configuration that is read, in bytes.
-const CONFIG_BYTES_MAX: usize = 1 << 20;
 
 /// Tools whose argument `command` may be a line for the shell.
 const WITH_COMMAND: [&str; 2] = ["run_command", "start_process"];

@@ -15,11 +15,12 @@ use rethread_llm::{CallContext, Listener, Profiles, Provider, Request};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::config::Config;
 use crate::exit::{FAILED, Failure};
 use crate::open::OpenArgs;
 use crate::serve::webhook;
 use crate::toolset::{self, MoreArgs};
-use crate::{memory, output, remote, stream, workers};
+use crate::{output, remote, stream, workers};
 
 /// How long a provider may take to answer.
 const PROVIDER_MAX: Duration = Duration::from_secs(15);
@@ -91,11 +92,11 @@ pub(crate) async fn run(open: &OpenArgs, args: DoctorArgs) -> Result<ExitCode, F
     let (check, profiles) = configuration(open);
     checks.push(check);
     if let Some(profiles) = profiles {
-        let embeddings = embeddings(open);
-        checks.extend(embeddings.as_ref().err().map(|failure| Check::new("memory", Status::Error, &failure.message)));
-        checks.extend(providers(&profiles, embeddings.ok().flatten().as_deref(), &args).await);
+        // The profile whose model makes the vectors of memories.
+        let embeddings = open.config().memory.get()?.as_ref().and_then(|memory| memory.embeddings.as_deref());
+        checks.extend(providers(&profiles, embeddings, &args).await);
         checks.extend(mcp_servers(open, &args).await);
-        checks.extend(open.config_file().and_then(webhooks));
+        checks.extend(webhooks(open.config()));
         checks.extend(nats(open, args.offline).await);
     }
     checks.push(data_dir(open).await);
@@ -130,7 +131,7 @@ fn print(check: &Check) -> Result<(), Failure> {
 
 fn configuration(open: &OpenArgs) -> (Check, Option<Profiles>) {
     const NAME: &str = "configuration";
-    let Some(file) = open.config_file() else {
+    let Some(file) = &open.config().file else {
         let check = Check::new(NAME, Status::Warning, "there is no rethread.toml in this folder");
         return (check.advise("write one with `rethread init`, or name one with --config"), Some(Profiles::empty()));
     };
@@ -144,12 +145,6 @@ fn configuration(open: &OpenArgs) -> (Check, Option<Profiles>) {
             (check.advise("docs/CONFIGURATION.md lists every key"), None)
         }
     }
-}
-
-/// The profile whose model makes the vectors of memories.
-fn embeddings(open: &OpenArgs) -> Result<Option<String>, Failure> {
-    let options = open.config_file().map(memory::options).transpose()?;
-    Ok(options.flatten().and_then(|options| options.embeddings))
 }
 
 /// Whether each profile has its key, and its provider answers and has the model. `embeddings` is the profile that makes
@@ -314,9 +309,9 @@ async fn mcp_servers(open: &OpenArgs, args: &DoctorArgs) -> Vec<Check> {
 }
 
 /// Whether each webhook has its secret, if there are webhooks.
-fn webhooks(file: &Path) -> Option<Check> {
+fn webhooks(config: &Config) -> Option<Check> {
     const NAME: &str = "webhooks";
-    match webhook::check_secrets(file) {
+    match webhook::check_secrets(config) {
         Ok(0) => None,
         Ok(n) => Some(Check::new(NAME, Status::Ok, format!("{n} with their secrets"))),
         Err(failure) => {
@@ -331,8 +326,9 @@ async fn nats(open: &OpenArgs, offline: bool) -> Vec<Check> {
     if offline {
         return Vec::new();
     }
-    let (store, file) = (open.store.as_deref(), open.config_file());
-    let found = [("stream of the log", stream::look(store, file).await), ("workers", workers::look(store, file).await)];
+    let (store, config) = (open.store.as_deref(), open.config());
+    let found =
+        [("stream of the log", stream::look(store, config).await), ("workers", workers::look(store, config).await)];
     let check = |(name, found): (&str, Option<Result<String, Failure>>)| match found? {
         Ok(what) => Some(Check::new(name, Status::Ok, what)),
         Err(failure) => {

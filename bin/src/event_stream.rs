@@ -1,6 +1,5 @@
 //! The table `events` of rethread.toml: events that are published for consumers of NATS.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,21 +12,16 @@ use serde::Deserialize;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::definition;
+use crate::config::Config;
 use crate::exit::Failure;
 use crate::nats::{self, Connection, Rest, Table};
 use crate::output;
 use crate::stream;
 
-#[derive(Debug, Deserialize)]
-struct File {
-    #[serde(default)]
-    events: Option<Settings>,
-}
-
-#[derive(Debug, Default, Deserialize)]
+/// `[events]`.
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-struct Settings {
+pub(crate) struct Settings {
     #[serde(flatten)]
     connection: Connection,
     stream: Option<String>,
@@ -52,25 +46,15 @@ pub(crate) struct Published {
     from_the_beginning: bool,
 }
 
-/// Checks the table of a configuration.
-///
-/// # Errors
-/// For an unknown key, a value that cannot be meant, and a variable that is not set (exit code 3).
-pub(crate) fn check(file: &Path) -> Result<(), Failure> {
-    // Where the log is does not matter here, but whether its servers are meant does.
-    read(None, Some(file)).map(drop)
-}
-
 /// What is published, if the configuration says so.
 ///
 /// # Errors
-/// As [`check`].
-pub(crate) fn read(store: Option<&str>, file: Option<&Path>) -> Result<Option<Published>, Failure> {
-    let Some(file) = file else { return Ok(None) };
-    let File { events: Some(settings) } = definition::read_toml(file)? else { return Ok(None) };
+/// For an unknown key, a value that cannot be meant, and a variable that is not set (exit code 3).
+pub(crate) fn read(store: Option<&str>, config: &Config) -> Result<Option<Published>, Failure> {
+    let Some(settings) = config.events.get()?.clone() else { return Ok(None) };
     let Settings { connection, stream: name, types, from_the_beginning, replicas, max_age_s, max_bytes, rest } =
         settings;
-    let table = Table { file: Some(file), name: "events" };
+    let table = Table { config, name: "events" };
     table.check_keys(&rest, &KEYS)?;
     let name = name.ok_or_else(|| table.invalid("stream: it is missing: name the stream that gets the events"))?;
     let servers = match connection.url.clone() {
@@ -78,7 +62,7 @@ pub(crate) fn read(store: Option<&str>, file: Option<&Path>) -> Result<Option<Pu
             let addresses = nats::addresses(&url).map_err(|what| table.invalid(format!("url: {what}")))?;
             connection.servers(table, addresses)?
         }
-        None => stream::servers(store, Some(file))?.ok_or_else(|| {
+        None => stream::servers(store, config)?.ok_or_else(|| {
             table.invalid("url: no server of NATS is named; it can be left out only if the log is in a stream")
         })?,
     };
@@ -93,7 +77,7 @@ pub(crate) fn read(store: Option<&str>, file: Option<&Path>) -> Result<Option<Pu
         ..defaults
     };
     options.check().map_err(|what| table.invalid(format!("stream: {what}")))?;
-    let log = stream::options(store, Some(file))?;
+    let log = stream::options(store, config)?;
     if log.is_some_and(|log| log.stream == options.stream) {
         return Err(table.invalid("stream: it has the name of the log: choose another one"));
     }

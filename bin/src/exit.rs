@@ -27,7 +27,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 pub(crate) const STDOUT_CLOSED: u8 = 141;
 
 /// Why a command failed, and how to report it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub(crate) code: u8,
     pub(crate) message: String,

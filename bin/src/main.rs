@@ -17,7 +17,7 @@ mod chat;
 mod client_tools;
 #[cfg(feature = "jetstream")]
 mod cluster;
-mod commands;
+mod config;
 mod control;
 #[cfg(feature = "jetstream")]
 mod copy;
@@ -27,9 +27,6 @@ mod diff;
 mod doctor;
 mod drive;
 #[cfg(all(feature = "server", feature = "jetstream"))]
-mod event_stream;
-#[cfg(not(all(feature = "server", feature = "jetstream")))]
-#[path = "event_stream_absent.rs"]
 mod event_stream;
 mod events;
 mod exit;
@@ -43,11 +40,11 @@ mod inbox;
 mod init;
 mod interrupt;
 mod label_args;
-mod limits;
 mod live;
 mod llm;
 mod media;
 mod memory;
+mod metrics;
 mod migrate;
 mod moment;
 mod named_files;
@@ -74,7 +71,6 @@ mod serve;
 #[cfg(not(feature = "server"))]
 #[path = "serve_absent.rs"]
 mod serve;
-mod serve_table;
 mod signal;
 mod status_line;
 #[cfg(feature = "jetstream")]
@@ -312,7 +308,9 @@ fn main() -> ExitCode {
             if !is_cut_off || !open::READING.contains(&command) || output::has_printed() {
                 break done;
             }
+            let configuration = std::mem::take(&mut cli.open.configuration);
             cli = parsed();
+            cli.open.configuration = configuration;
         }
     });
     let code = match done {

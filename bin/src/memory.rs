@@ -1,43 +1,22 @@
-//! `memory`: the memories of agents, and the table `memory` of rethread.toml.
+//! `memory`: the memories of agents.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use rethread::Runtime;
-use rethread::operate::memory::{FoundMemory, MemoryId, MemoryOptions, MemoryQuery};
+use rethread::operate::memory::{FoundMemory, MemoryId, MemoryQuery};
 use rethread::operate::{Labels, MemoryNamespace};
-use serde::Deserialize;
 use serde_json::json;
 
 use crate::delete::not_erased;
-use crate::exit::{Failure, INVALID, NOT_FOUND};
+use crate::exit::{Failure, NOT_FOUND};
 use crate::label_args::LabelArgs;
 use crate::open::{self, OpenArgs};
+use crate::output;
 use crate::views::{MemoryView, NamespaceView};
-use crate::{definition, output};
 
 /// How much of a memory a line shows.
 const TEXT_CHARS_MAX: usize = 200;
-
-#[derive(Debug, Deserialize)]
-struct File {
-    #[serde(default)]
-    memory: Option<MemoryOptions>,
-}
-
-/// How the threads of a configuration remember; `None` if they do not.
-///
-/// # Errors
-/// For an unknown key and for a value that cannot be used (exit code 3).
-pub(crate) fn options(file: &Path) -> Result<Option<MemoryOptions>, Failure> {
-    let File { memory } = definition::read_toml(file)?;
-    if let Some(options) = &memory {
-        let invalid = |what| Failure::new(INVALID, format!("{}: memory.{what}", file.display()));
-        options.check().map_err(invalid)?;
-    }
-    Ok(memory)
-}
 
 /// List, search and remove the memories of agents.
 ///

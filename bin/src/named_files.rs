@@ -7,7 +7,6 @@ use std::path::Path;
 use rethread::tools::{NamedFiles, Reserved};
 use toml::Value;
 
-use crate::definition;
 use crate::exit::Failure;
 use crate::open::OpenArgs;
 use crate::toolset::{self, MoreArgs};
@@ -24,10 +23,7 @@ const OTHERS: [(&str, &str); 2] = [("models", "table"), ("answer_cache", "folder
 /// # Errors
 /// When one of them cannot be read (exit code 3).
 pub(crate) fn reserve(open: &OpenArgs, more: &MoreArgs, mut reserved: Reserved) -> Result<Reserved, Failure> {
-    if let Some(file) = open.config_file() {
-        let table: toml::Table = definition::read_toml(file)?;
-        reserved = collect("", &Value::Table(table), reserved);
-    }
+    reserved = collect("", open.config().all.get()?, reserved);
     for server in toolset::configs(open, &more.mcp)?.into_iter().flat_map(|(_, config)| config.servers) {
         reserved = reserved.command(server.transport.map(|transport| transport.named_files()).unwrap_or_default());
     }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rethread::store::{Credentials, NatsServers};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::exit::{Failure, INVALID};
+use crate::config::Config;
+use crate::exit::Failure;
 
 /// The keys for a connection, part of a table.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -46,15 +47,13 @@ pub(crate) type Rest = BTreeMap<String, IgnoredAny>;
 /// A table of the configuration, for errors.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Table<'a> {
-    /// The file, if there is one.
-    pub(crate) file: Option<&'a Path>,
+    pub(crate) config: &'a Config,
     pub(crate) name: &'a str,
 }
 
 impl Table<'_> {
     pub(crate) fn invalid(self, what: impl std::fmt::Display) -> Failure {
-        let place = self.file.map(|file| format!("{}: ", file.display())).unwrap_or_default();
-        Failure::new(INVALID, format!("{place}{}.{what}", self.name))
+        self.config.invalid(format!("{}.{what}", self.name))
     }
 
     /// Refuses what is no key of the table, whose own ones are these.

@@ -8,29 +8,22 @@ use std::time::Duration;
 use clap::Args;
 use etcetera::BaseStrategy as _;
 use rethread::errors::{OpenError, RuntimeError};
-use rethread::operate::memory::MemoryOptions;
 use rethread::operate::{BranchFilter, ThreadQuery};
 use rethread::store::StoreError;
-use rethread::tools::{Isolation, Reserved};
+use rethread::tools::Reserved;
 use rethread::{Limits, Mode, Principal, Runtime, RuntimeBuilder, ThreadFilter, ThreadHandle, ThreadId};
 use rethread_events::marks::marked;
-use rethread_events::text::with_sources;
 use rethread_llm::Profiles;
 use tokio::sync::{Mutex, OnceCell};
 use tokio::time::Instant;
 
-use crate::client_tools;
-use crate::commands;
-use crate::event_stream;
-use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
-use crate::limits::{self, MetricsOf};
-use crate::memory;
+use crate::config::Config;
+use crate::exit::{DAMAGED, Failure, NOT_FOUND};
 use crate::named_files;
 use crate::otlp;
 use crate::output::{self, Color};
 use crate::remote::{self, Client, RemoteStore};
 use crate::serve::local::{Driven, Local};
-use crate::serve::webhook;
 use crate::stream::{self, Others, Standby};
 use crate::toolset::{self, MoreArgs, Programs, ToolArgs};
 use crate::workers;
@@ -73,6 +66,9 @@ pub(crate) struct OpenArgs {
     /// The runtime with tools; it is stopped however the command ends
     #[arg(skip)]
     pub(crate) equipped: Mutex<Option<Runtime>>,
+    /// The configuration, once a part of it was needed
+    #[arg(skip)]
+    pub(crate) configuration: OnceLock<Config>,
     /// The server, once it was looked for
     #[arg(skip)]
     pub(crate) found: OnceCell<Option<Client>>,
@@ -163,9 +159,9 @@ impl OpenArgs {
         !self.quiet
     }
 
-    /// The configuration file, where there is one.
-    pub(crate) fn config_file(&self) -> Option<&Path> {
-        config_file(self.config.as_deref())
+    /// The configuration. The first call reads it.
+    pub(crate) fn config(&self) -> &Config {
+        self.configuration.get_or_init(|| Config::read(config_file(self.config.as_deref())))
     }
 
     /// Returns the paths that no tool can access: the log with its tokens, and the files that name programs to start
@@ -217,40 +213,12 @@ impl OpenArgs {
     /// # Errors
     /// For a key or table of rethread.toml that is not known, and a value that cannot be meant (exit code 3).
     pub(crate) fn profiles(&self) -> Result<Profiles, Failure> {
-        let Some(file) = self.config_file() else { return Ok(Profiles::empty()) };
-        let profiles = Profiles::from_file(file)
-            .map_err(|error| Failure::new(INVALID, format!("{}: {}", file.display(), with_sources(&error))))?;
-        toolset::configs(self, &[])?;
-        webhook::check(file)?;
-        otlp::check(file)?;
-        stream::check(file)?;
-        limits::read(file)?;
-        commands::read(file)?;
-        client_tools::read(Some(file))?;
-        workers::check(file)?;
-        event_stream::check(file)?;
-        memory::options(file)?;
-        Ok(profiles)
-    }
-
-    /// The limits of the configuration, and the labels of its metrics.
-    fn limits(&self) -> Result<(Limits, MetricsOf), Failure> {
-        self.config_file().map_or_else(|| Ok(Default::default()), limits::read)
-    }
-
-    /// How threads remember, by the configuration; `None` if they do not.
-    pub(crate) fn memory(&self) -> Result<Option<MemoryOptions>, Failure> {
-        self.config_file().map_or_else(|| Ok(None), memory::options)
-    }
-
-    /// How commands are isolated by the configuration.
-    pub(crate) fn isolation(&self) -> Result<Isolation, Failure> {
-        self.config_file().map_or_else(|| Ok(Isolation::default()), commands::read)
+        self.config().profiles()
     }
 
     fn builder(&self, creates: Creates) -> Result<RuntimeBuilder, Failure> {
-        // Without a file of settings that can be read, the limit is the usual one.
-        let crashes_max = self.limits().map_or(Limits::default().crashes_max, |(limits, _)| limits.crashes_max);
+        // Without limits that can be read, it is the usual one.
+        let crashes_max = self.config().limits.get().map_or(Limits::default().crashes_max, |limits| limits.crashes_max);
         let builder = Runtime::builder()
             .data_dir(&self.data_dir)
             .label(format!("rethread {}", self.command))
@@ -259,7 +227,7 @@ impl OpenArgs {
             .principal(Principal::Command);
         let others = self.others.get();
         let (create, reads) = (creates == Creates::Log, creates == Creates::NothingAndReads);
-        stream::place(builder, self.store.as_deref(), self.config_file(), create, others, reads)
+        stream::place(builder, self.store.as_deref(), self.config(), create, others, reads)
     }
 
     /// A runtime that only reads: it needs an existing log, and starts nothing. It reads through the process that holds
@@ -313,12 +281,12 @@ impl OpenArgs {
 
     /// Whether the log is in a stream, so that it may be there though nothing is in the data directory.
     fn has_stream(&self) -> bool {
-        self.store.as_ref().is_some_and(|url| !url.is_empty()) || self.config_file().is_some_and(stream::is_configured)
+        self.store.as_ref().is_some_and(|url| !url.is_empty()) || stream::is_configured(self.config())
     }
 
     /// Whether another process has the log in a stream, and runs its threads.
     async fn is_written_elsewhere(&self) -> Result<bool, Failure> {
-        stream::is_written(self.store.as_deref(), self.config_file()).await
+        stream::is_written(self.store.as_deref(), self.config()).await
     }
 
     /// A runtime that begins nothing and deletes threads, on a full disk as well. It has the profiles of the configuration,
@@ -437,11 +405,13 @@ impl OpenArgs {
     ) -> Result<Runtime, Failure> {
         let make = || {
             let profiles = self.profiles_with_cache()?;
-            let (limits, metrics) = self.limits()?;
+            let config = self.config();
+            let limits = config.limits.get()?.clone();
             let builder = self.builder(Creates::Log)?.profiles(profiles).limits(|given| *given = limits);
+            let metrics = config.metrics.get()?.clone();
             let builder = builder.metrics_by_label(metrics.labels, metrics.label_values_max);
-            let builder = workers::add_models(builder, self.store.as_deref(), self.config_file())?;
-            let builder = builder.trace_context(otlp::trace_context(self.config_file())?);
+            let builder = workers::add_models(builder, self.store.as_deref(), config)?;
+            let builder = builder.trace_context(otlp::trace_context(config)?);
             toolset::equip(self, build(builder), args)
         };
         let runtime = self.after_readers(make).await?;

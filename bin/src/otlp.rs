@@ -12,7 +12,7 @@ mod sampling;
 mod send;
 
 pub(crate) use self::at_exit::AtExit;
-pub(crate) use self::config::{check, trace_context};
+pub(crate) use self::config::{Table, check, trace_context};
 #[cfg(feature = "server")]
 pub(crate) use self::config::{read, variable};
 pub(crate) use self::export::{OtlpArgs, export};

@@ -1,17 +1,17 @@
 //! Replaces the export to OpenTelemetry in a program without the feature `otlp`.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
 use rethread::operate::TraceContext;
 use rethread::{Runtime, ThreadId};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 
-use crate::definition;
-use crate::exit::{Failure, INVALID};
+use crate::config::Config;
+use crate::exit::Failure;
 use crate::open::OpenArgs;
+
+/// `[telemetry]`, which is an error.
+pub(crate) type Table = ();
 
 /// The arguments for the export.
 #[derive(Debug, Args)]
@@ -33,11 +33,6 @@ pub(crate) async fn export(
     Ok(ExitCode::SUCCESS)
 }
 
-#[derive(Deserialize)]
-struct File {
-    telemetry: Option<IgnoredAny>,
-}
-
 /// The runs of a command that are to be sent: none.
 #[derive(Debug, Default)]
 pub(crate) struct AtExit;
@@ -53,17 +48,6 @@ impl AtExit {
 }
 
 /// What calls pass on: nothing.
-pub(crate) fn trace_context(_: Option<&Path>) -> Result<TraceContext, Failure> {
+pub(crate) fn trace_context(_: &Config) -> Result<TraceContext, Failure> {
     Ok(TraceContext::Off)
-}
-
-/// Refuses the table `telemetry`.
-pub(crate) fn check(file: &Path) -> Result<(), Failure> {
-    match definition::read_toml::<File>(file)?.telemetry {
-        None => Ok(()),
-        Some(_) => {
-            let why = "telemetry: OpenTelemetry is not compiled in: build with the feature `otlp`";
-            Err(Failure::new(INVALID, format!("{}: {why}", file.display())))
-        }
-    }
 }

@@ -4,7 +4,7 @@ mod archive;
 mod beginning;
 mod control;
 mod counters;
-mod doors;
+pub(crate) mod doors;
 mod event_filter;
 mod events;
 mod explain;
@@ -16,7 +16,7 @@ mod graph;
 mod guard;
 mod health;
 mod idempotency;
-mod incoming;
+pub(crate) mod incoming;
 mod interactions;
 mod large;
 pub(crate) mod local;
@@ -70,7 +70,6 @@ pub(crate) use self::doors::mcp::stdio as mcp;
 use self::idempotency::blocking;
 use self::server::{Server, Settings};
 use self::tokens::Tokens;
-use crate::client_tools;
 #[cfg(feature = "jetstream")]
 use crate::event_stream;
 use crate::exit::{CONFLICT, Failure, INVALID};
@@ -168,7 +167,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         return Err(Failure::new(INVALID, message));
     }
     #[cfg(feature = "jetstream")]
-    let published = match event_stream::read(open.store.as_deref(), open.config_file())? {
+    let published = match event_stream::read(open.store.as_deref(), open.config())? {
         Some(_) if args.read_only => {
             let message = "--read-only and [events] do not go together: what is published is noted in the log";
             return Err(Failure::new(INVALID, message));
@@ -176,7 +175,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         published => published,
     };
     #[cfg(feature = "otlp")]
-    let mut telemetry = match otlp::read(open.config_file(), &otlp::variable)? {
+    let mut telemetry = match otlp::read(open.config(), &otlp::variable)? {
         Some(_) if args.read_only => {
             let message = "--read-only and [telemetry] do not go together: the export of traces stores its position in \
                            the log";
@@ -185,10 +184,10 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         telemetry => telemetry,
     };
     // A read-only server refuses deliveries before it reads them, so it needs no secrets of theirs.
-    let incoming = if args.read_only { Default::default() } else { incoming::read(open.config_file())? };
+    let incoming = if args.read_only { Default::default() } else { incoming::read(open.config())? };
     let listener = listen(&args, &tokens)?;
     let address = listener.local_addr()?;
-    let doors = doors::read(open.config_file(), address.ip().is_loopback())?;
+    let doors = open.config().doors.get()?.clone().doors(address.ip().is_loopback());
     let url = format!("http://{address}");
     // Where nothing is changed, no call is approved.
     let runs_programs = programs != Programs::None && !args.read_only && !args.no_token;
@@ -220,7 +219,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         driven: None,
         programs,
         doors,
-        client_tools: client_tools::read(open.config_file())?.iter().map(|tool| tool.name().to_owned()).collect(),
+        client_tools: open.config().client_tools.get()?.keys().cloned().collect(),
         hosts: lower(&args.allow_host),
         origins: lower(&args.allow_origin),
         workspace: args.tools.folder(),

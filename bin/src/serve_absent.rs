@@ -7,7 +7,7 @@ use clap::Args;
 use crate::exit::Failure;
 use crate::open::OpenArgs;
 
-const WHY: &str = "the server is not compiled in: build with the feature `server`";
+pub(crate) const WHY: &str = "the server is not compiled in: build with the feature `server`";
 
 /// The arguments for the server.
 #[derive(Debug, Args)]
@@ -68,39 +68,20 @@ pub(crate) mod local {
     }
 }
 
+pub(crate) mod incoming {
+    /// `[incoming.NAME]`, which is an error.
+    pub(crate) type Entry = ();
+}
+
 pub(crate) mod webhook {
-    use std::collections::BTreeMap;
-    use std::path::Path;
+    use super::Failure;
+    use crate::config::Config;
 
-    use serde::Deserialize;
-    use serde::de::IgnoredAny;
+    /// `[webhooks.NAME]`, which is an error.
+    pub(crate) type Entry = ();
 
-    use crate::definition;
-    use crate::exit::{Failure, INVALID};
-
-    #[derive(Debug, Deserialize)]
-    struct File {
-        #[serde(default)]
-        webhooks: BTreeMap<String, IgnoredAny>,
-        #[serde(default)]
-        incoming: BTreeMap<String, IgnoredAny>,
-    }
-
-    /// Refuses webhooks, which the server calls, and incoming ones, which it receives.
-    pub(crate) fn check(file: &Path) -> Result<(), Failure> {
-        let File { webhooks, incoming } = definition::read_toml(file)?;
-        let mut names =
-            webhooks.keys().map(|name| ("webhooks", name)).chain(incoming.keys().map(|name| ("incoming", name)));
-        match names.next() {
-            Some((table, name)) => {
-                Err(Failure::new(INVALID, format!("{}: {table}.{name}: {}", file.display(), super::WHY)))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// There are none: [`check`] refuses them.
-    pub(crate) fn check_secrets(_: &Path) -> Result<usize, Failure> {
+    /// There are none: [`Config`] refuses them.
+    pub(crate) fn check_secrets(_: &Config) -> Result<usize, Failure> {
         Ok(0)
     }
 }

@@ -1,6 +1,5 @@
 //! The option `--store` and the table `store` of rethread.toml: a log in a stream of NATS JetStream.
 
-use std::path::Path;
 use std::time::Duration;
 
 use rethread::RuntimeBuilder;
@@ -9,7 +8,7 @@ pub(crate) use rethread::store::Standby;
 use rethread::store::{Access, JetStreamOptions, NatsServers};
 use serde::Deserialize;
 
-use crate::definition;
+use crate::config::Config;
 use crate::exit::{Failure, NOT_FOUND};
 use crate::nats::{self, Connection, Rest, Table};
 
@@ -22,15 +21,10 @@ pub(crate) enum Others {
     Share,
 }
 
-#[derive(Debug, Deserialize)]
-struct File {
-    #[serde(default)]
-    store: Settings,
-}
-
-#[derive(Debug, Default, Deserialize)]
+/// `[store]`.
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-struct Settings {
+pub(crate) struct Settings {
     #[serde(flatten)]
     connection: Connection,
     replicas: Option<usize>,
@@ -43,17 +37,9 @@ struct Settings {
 /// The keys besides those of the connection.
 const KEYS: [&str; 3] = ["replicas", "write_timeout_ms", "lease_ms"];
 
-/// Checks the table of a configuration.
-///
-/// # Errors
-/// For an unknown key, a value that cannot be meant, and a variable that is not set (exit code 3).
-pub(crate) fn check(file: &Path) -> Result<(), Failure> {
-    options(None, Some(file)).map(drop)
-}
-
 /// Whether a configuration names a stream, or may name one: it cannot be read.
-pub(crate) fn is_configured(file: &Path) -> bool {
-    definition::read_toml::<File>(file).map_or(true, |file| file.store.connection.url.is_some())
+pub(crate) fn is_configured(config: &Config) -> bool {
+    config.store.get().map_or(true, |settings| settings.connection.url.is_some())
 }
 
 /// Places the log of a runtime in the stream that the option or the configuration names; leaves it in the data directory
@@ -61,16 +47,16 @@ pub(crate) fn is_configured(file: &Path) -> bool {
 /// that write it.
 ///
 /// # Errors
-/// As [`check`], for a URL that names no stream, and for a log in a folder that others are to have as well.
+/// As [`options`], and for a log in a folder that others are to have as well.
 pub(crate) fn place(
     builder: RuntimeBuilder,
     url: Option<&str>,
-    file: Option<&Path>,
+    config: &Config,
     create: bool,
     others: Option<&Others>,
     reads: bool,
 ) -> Result<RuntimeBuilder, Failure> {
-    let options = options(url, file)?;
+    let options = options(url, config)?;
     let (option, standby, access) = match others {
         None if reads => ("", None, Access::Read),
         None => ("", None, Access::Alone),
@@ -93,19 +79,18 @@ pub(crate) fn place(
 ///
 /// # Errors
 /// As [`options`]. A stream that cannot be looked at is an error where it is opened.
-pub(crate) async fn is_written(url: Option<&str>, file: Option<&Path>) -> Result<bool, Failure> {
-    let Some(options) = options(url, file)? else { return Ok(false) };
+pub(crate) async fn is_written(url: Option<&str>, config: &Config) -> Result<bool, Failure> {
+    let Some(options) = options(url, config)? else { return Ok(false) };
     Ok(options.status().await.is_ok_and(|status| status.nodes.iter().any(|node| node.has_log)))
 }
 
 /// The options of the log in a stream that the option or the configuration names.
 ///
 /// # Errors
-/// As [`check`], and for a URL that names no stream.
-pub(crate) fn options(url: Option<&str>, file: Option<&Path>) -> Result<Option<JetStreamOptions>, Failure> {
-    let Settings { connection, replicas, write_timeout_ms, lease_ms, rest } =
-        file.map(definition::read_toml::<File>).transpose()?.map(|file| file.store).unwrap_or_default();
-    let table = Table { file, name: "store" };
+/// For an unknown key, a value that cannot be meant, a variable that is not set, and a URL that names no stream (exit code 3).
+pub(crate) fn options(url: Option<&str>, config: &Config) -> Result<Option<JetStreamOptions>, Failure> {
+    let Settings { connection, replicas, write_timeout_ms, lease_ms, rest } = config.store.get()?.clone();
+    let table = Table { config, name: "store" };
     table.check_keys(&rest, &KEYS)?;
     let (addresses, stream) = match (url.filter(|url| !url.is_empty()), &connection.url) {
         (Some(url), _) => servers_and_stream(url).map_err(|what| Failure::new(2, format!("--store: {what}")))?,
@@ -127,14 +112,14 @@ pub(crate) fn options(url: Option<&str>, file: Option<&Path>) -> Result<Option<J
 /// The servers of the log, if it is in a stream.
 ///
 /// # Errors
-/// As [`check`].
-pub(crate) fn servers(url: Option<&str>, file: Option<&Path>) -> Result<Option<NatsServers>, Failure> {
-    Ok(options(url, file)?.map(|options| options.servers))
+/// As [`options`].
+pub(crate) fn servers(url: Option<&str>, config: &Config) -> Result<Option<NatsServers>, Failure> {
+    Ok(options(url, config)?.map(|options| options.servers))
 }
 
 /// Looks at the servers of the log, if it is in a stream. Returns what was found, for people.
-pub(crate) async fn look(url: Option<&str>, file: Option<&Path>) -> Option<Result<String, Failure>> {
-    let options = options(url, file).transpose()?;
+pub(crate) async fn look(url: Option<&str>, config: &Config) -> Option<Result<String, Failure>> {
+    let options = options(url, config).transpose()?;
     let look = async {
         let status = options?.status().await.map_err(RuntimeError::from)?;
         let n_missing = status.servers.iter().filter(|server| server.is_offline || !server.is_current).count();

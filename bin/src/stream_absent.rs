@@ -1,23 +1,18 @@
 //! Replaces the log in a stream in a program without the feature `jetstream`.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
 use rethread::RuntimeBuilder;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 
-use crate::definition;
-use crate::exit::{Failure, INVALID};
+use crate::config::Config;
+use crate::exit::Failure;
 use crate::open::OpenArgs;
 
-#[derive(Debug, Deserialize)]
-struct File {
-    store: Option<IgnoredAny>,
-}
+pub(crate) const WHY: &str = "a log in a stream is not compiled in: build with the feature `jetstream`";
 
-const WHY: &str = "a log in a stream is not compiled in: build with the feature `jetstream`";
+/// `[store]`, which is an error.
+pub(crate) type Settings = ();
 
 /// Copy a log from a folder into a stream of NATS JetStream, or back (not compiled in)
 #[derive(Debug, Args)]
@@ -35,7 +30,7 @@ pub(crate) async fn cluster(_: &OpenArgs, _: ClusterArgs) -> Result<ExitCode, Fa
     Err(Failure::new(2, WHY))
 }
 
-pub(crate) async fn look(_: Option<&str>, _: Option<&Path>) -> Option<Result<String, Failure>> {
+pub(crate) async fn look(_: Option<&str>, _: &Config) -> Option<Result<String, Failure>> {
     None
 }
 
@@ -62,25 +57,18 @@ impl Standby {
     }
 }
 
-pub(crate) fn check(file: &Path) -> Result<(), Failure> {
-    match definition::read_toml::<File>(file)?.store {
-        Some(_) => Err(Failure::new(INVALID, format!("{}: store: {WHY}", file.display()))),
-        None => Ok(()),
-    }
-}
-
-pub(crate) async fn is_written(_: Option<&str>, _: Option<&Path>) -> Result<bool, Failure> {
+pub(crate) async fn is_written(_: Option<&str>, _: &Config) -> Result<bool, Failure> {
     Ok(false)
 }
 
-pub(crate) fn is_configured(_: &Path) -> bool {
+pub(crate) fn is_configured(_: &Config) -> bool {
     false
 }
 
 pub(crate) fn place(
     builder: RuntimeBuilder,
     url: Option<&str>,
-    file: Option<&Path>,
+    config: &Config,
     _create: bool,
     others: Option<&Others>,
     _reads: bool,
@@ -93,6 +81,6 @@ pub(crate) fn place(
     if url.is_some_and(|url| !url.is_empty()) {
         return Err(Failure::new(2, format!("--store: {WHY}")));
     }
-    file.map_or(Ok(()), check)?;
+    config.store.get()?;
     Ok(builder)
 }

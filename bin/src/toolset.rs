@@ -16,7 +16,6 @@ use rethread::{ErrorKind, ExecutionError, RuntimeBuilder, ToolContext, Workflow}
 use rethread_events::workflow::{Env, Fault, Unknown};
 use rethread_llm::Profiles;
 use rethread_llm::provider::PROVIDERS;
-use serde_json::json;
 
 use crate::client_tools;
 use crate::definition;
@@ -172,7 +171,7 @@ impl MoreArgs {
 
     /// How commands are isolated.
     fn isolation(&self, open: &OpenArgs) -> Result<Isolation, Failure> {
-        open.isolation().map(|isolation| self.applied(isolation))
+        Ok(self.applied(open.config().commands.get()?.clone()))
     }
 
     fn commands(&self, open: &OpenArgs) -> Result<CommandOptions, Failure> {
@@ -202,7 +201,7 @@ fn registry(open: &OpenArgs, args: &ToolArgs) -> Result<Registry, Failure> {
     if args.allow_commands {
         registry.register(built_in::run_command(args.more.commands(open)?)).map_err(Failure::other)?;
     }
-    for tool in client_tools::read(open.config_file())? {
+    for tool in client_tools::tools(open.config().client_tools.get()?.clone()) {
         registry.register(tool).map_err(|error| Failure::new(INVALID, format!("serve.client_tools: {error}")))?;
     }
     Ok(registry)
@@ -210,7 +209,7 @@ fn registry(open: &OpenArgs, args: &ToolArgs) -> Result<Registry, Failure> {
 
 /// Adds the tools that workers run, in the place of those that would run here.
 fn add_workers(open: &OpenArgs, registry: &Registry) -> Result<(), Failure> {
-    for tool in workers::tools(open.store.as_deref(), open.config_file())? {
+    for tool in workers::tools(open.store.as_deref(), open.config())? {
         registry.replace(tool).map_err(|error| Failure::new(INVALID, format!("workers.tools: {error}")))?;
     }
     Ok(())
@@ -228,7 +227,7 @@ pub(crate) fn equip(open: &OpenArgs, builder: RuntimeBuilder, args: &ToolArgs) -
     } else if args.more.allow_shell {
         return Err(Failure::new(2, "--allow-shell: no tool runs commands: give --allow-commands as well"));
     }
-    if let Some(memory) = open.memory()? {
+    if let Some(memory) = open.config().memory.get()?.clone() {
         builder = builder.memory(memory);
     }
     if let Some(workspace) = &args.workspace {
@@ -317,29 +316,15 @@ pub(crate) fn print_reports(reports: &[ServerReport]) {
 
 pub(crate) fn configs(open: &OpenArgs, files: &[PathBuf]) -> Result<Vec<(PathBuf, McpConfig)>, Failure> {
     let mut configs = Vec::new();
-    let invalid =
-        |file: &Path, error: &dyn std::fmt::Display| Failure::new(INVALID, format!("{}: {error}", file.display()));
     for file in files {
         let text = definition::read_limited(file, MCP_BYTES_MAX)?;
-        let config = McpConfig::parse(&String::from_utf8_lossy(&text)).map_err(|error| invalid(file, &error))?;
+        let config = McpConfig::parse(&String::from_utf8_lossy(&text))
+            .map_err(|error| Failure::new(INVALID, format!("{}: {error}", file.display())))?;
         configs.push((file.clone(), config));
     }
-    if let Some(file) = open.config_file() {
-        let mut table: toml::Table = definition::read_toml(file)?;
-        if let Some(servers) = table.remove("mcpServers").or_else(|| table.remove("mcp_servers")) {
-            let value = json!({ "mcpServers": servers });
-            let config = McpConfig::from_value(value).map_err(|error| invalid(file, &error))?;
-            // This file is ours: what is not known in it is a slip.
-            if let Some(warning) = config.warnings.first() {
-                return Err(invalid(file, &format!("mcpServers: {warning}")));
-            }
-            if let Some(server) = config.servers.iter().find(|server| server.is_malformed)
-                && let Err(fault) = &server.transport
-            {
-                return Err(invalid(file, &format!("mcpServers: server `{}`: {fault}", server.name)));
-            }
-            configs.push((file.to_owned(), config));
-        }
+    let config = open.config();
+    if let Some(servers) = config.mcp_servers.get()?.clone() {
+        configs.push((config.file.clone().unwrap_or_default(), servers));
     }
     Ok(configs)
 }
@@ -462,7 +447,7 @@ impl Known {
     /// Returns what the configuration names. All tools that come with rethread are known, allowed or not: which options
     /// a workflow needs is checked elsewhere. Starts MCP servers and stops them again.
     pub(crate) async fn of(open: &OpenArgs, more: &MoreArgs) -> Result<Self, Failure> {
-        let has_configuration = open.config_file().is_some() || !more.mcp.is_empty();
+        let has_configuration = open.config().file.is_some() || !more.mcp.is_empty();
         let mut known = match has_configuration {
             true => Self {
                 surroundings: Env { providers: providers(), ..Env::default() },
@@ -471,7 +456,7 @@ impl Known {
             },
             false => Self::nothing("there is no rethread.toml here; name one with --config"),
         };
-        known.surroundings.providers.extend(workers::names_of_models(open.store.as_deref(), open.config_file())?);
+        known.surroundings.providers.extend(workers::names_of_models(open.store.as_deref(), open.config())?);
         known.surroundings.profiles = known.profiles.iter().flat_map(Profiles::names).map(str::to_owned).collect();
         let kit = Toolset::with_all_tools(open, None, &MoreArgs { allow_shell: true, ..more.clone() }).await?;
         for tool in kit.registry.list() {

@@ -69,7 +69,7 @@ pub(crate) async fn run(open: &OpenArgs, args: WorkerArgs) -> Result<ExitCode, F
             return Ok(());
         }
         let handlers = handlers(open, &models)?;
-        let (servers, prefix) = workers::servers(url.as_deref(), open.store.as_deref(), open.config_file())?;
+        let (servers, prefix) = workers::servers(url.as_deref(), open.store.as_deref(), open.config())?;
         let name = name.unwrap_or_else(|| format!("rethread worker, pid {}", std::process::id()));
         let client = servers.connect(&name).await.map_err(|error| Failure::other(format!("{servers}: {error}")))?;
         let workspace = toolset::workspace_of(open, args.workspace.as_deref(), &args.more)?;

@@ -1,7 +1,6 @@
 //! The table `workers` of rethread.toml: tools that workers run and models that they ask, over NATS.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use rethread::{Recovery, RuntimeBuilder, Tool};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::definition;
+use crate::config::Config;
 use crate::exit::Failure;
 use crate::nats::{self, Connection, Rest, Table};
 use crate::output;
@@ -24,15 +23,10 @@ const TOOLS_MAX: usize = 1024;
 /// How often a call is tried again, where it may be.
 const RETRIES: u32 = 3;
 
-#[derive(Debug, Deserialize)]
-struct File {
-    #[serde(default)]
-    workers: Option<Settings>,
-}
-
-#[derive(Debug, Default, Deserialize)]
+/// `[workers]`.
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-struct Settings {
+pub(crate) struct Settings {
     #[serde(flatten)]
     connection: Connection,
     prefix: Option<String>,
@@ -49,14 +43,14 @@ struct Settings {
 const KEYS: [&str; 6] = ["prefix", "wait_ms", "heartbeat_ms", "lost_after_ms", "tools", "models"];
 
 /// A model as the configuration describes it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Model {
     pool: Option<String>,
 }
 
 /// A tool as the configuration describes it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WorkerTool {
     description: String,
@@ -81,54 +75,45 @@ fn any_object() -> Value {
 /// The name of the pool that is meant unless one is named.
 pub(crate) const POOL: &str = "default";
 
-/// Checks the table of a configuration.
-///
-/// # Errors
-/// For an unknown key, a value that cannot be meant, and a variable that is not set (exit code 3).
-pub(crate) fn check(file: &Path) -> Result<(), Failure> {
-    // Where the log is does not matter here.
-    read(None, Some(file)).map(drop)
-}
-
 /// The tools that workers run.
 ///
 /// # Errors
-/// As [`check`].
-pub(crate) fn tools(store: Option<&str>, file: Option<&Path>) -> Result<Vec<Tool>, Failure> {
-    Ok(read(store, file)?.map(|found| found.tools).unwrap_or_default())
+/// For an unknown key, a value that cannot be meant, and a variable that is not set (exit code 3).
+pub(crate) fn tools(store: Option<&str>, config: &Config) -> Result<Vec<Tool>, Failure> {
+    Ok(read(store, config)?.map(|found| found.tools).unwrap_or_default())
 }
 
 /// Adds the models that workers ask, which nodes name as `provider`.
 ///
 /// # Errors
-/// As [`check`].
+/// As [`tools`].
 pub(crate) fn add_models(
     builder: RuntimeBuilder,
     store: Option<&str>,
-    file: Option<&Path>,
+    config: &Config,
 ) -> Result<RuntimeBuilder, Failure> {
-    let models = read(store, file)?.map(|found| found.models).unwrap_or_default();
+    let models = read(store, config)?.map(|found| found.models).unwrap_or_default();
     Ok(models.into_iter().fold(builder, |builder, (name, model)| builder.client(name, Arc::new(model))))
 }
 
 /// Their names.
 ///
 /// # Errors
-/// As [`check`].
-pub(crate) fn names_of_models(store: Option<&str>, file: Option<&Path>) -> Result<Vec<String>, Failure> {
-    Ok(read(store, file)?.map(|found| found.models.into_iter().map(|(name, _)| name).collect()).unwrap_or_default())
+/// As [`tools`].
+pub(crate) fn names_of_models(store: Option<&str>, config: &Config) -> Result<Vec<String>, Failure> {
+    Ok(read(store, config)?.map(|found| found.models.into_iter().map(|(name, _)| name).collect()).unwrap_or_default())
 }
 
 /// The servers over which a worker receives calls, and their prefix.
 ///
 /// # Errors
-/// As [`check`], and if no servers are named (exit code 2).
+/// As [`tools`], and if no servers are named (exit code 2).
 pub(crate) fn servers(
     url: Option<&str>,
     store: Option<&str>,
-    file: Option<&Path>,
+    config: &Config,
 ) -> Result<(NatsServers, String), Failure> {
-    let configured = read(store, file)?;
+    let configured = read(store, config)?;
     let prefix = configured.as_ref().map_or_else(|| CallerOptions::default().prefix, |found| found.prefix.clone());
     let named = configured.and_then(|found| found.servers);
     let servers = match url {
@@ -136,15 +121,15 @@ pub(crate) fn servers(
             let addresses = nats::addresses(url).map_err(|what| Failure::new(2, format!("--url: {what}")))?;
             Some(NatsServers { addresses, ..named.unwrap_or_else(|| NatsServers::new("")) })
         }
-        None => named.map_or_else(|| stream::servers(store, file), |servers| Ok(Some(servers)))?,
+        None => named.map_or_else(|| stream::servers(store, config), |servers| Ok(Some(servers)))?,
     };
     let absent = "no server of NATS is named: give --url nats://HOST:PORT, or set `workers.url` in rethread.toml";
     servers.map(|servers| (servers, prefix)).ok_or_else(|| Failure::new(2, absent))
 }
 
 /// Connects to the servers over which workers are called, if there are such tools or models. Returns what was found, for people.
-pub(crate) async fn look(store: Option<&str>, file: Option<&Path>) -> Option<Result<String, Failure>> {
-    let Configured { servers, tools, models, .. } = match read(store, file) {
+pub(crate) async fn look(store: Option<&str>, config: &Config) -> Option<Result<String, Failure>> {
+    let Configured { servers, tools, models, .. } = match read(store, config) {
         Ok(configured) => configured?,
         Err(failure) => return Some(Err(failure)),
     };
@@ -165,18 +150,17 @@ struct Configured {
     models: Vec<(String, WorkerModel)>,
 }
 
-fn read(store: Option<&str>, file: Option<&Path>) -> Result<Option<Configured>, Failure> {
-    let Some(file) = file else { return Ok(None) };
-    let File { workers: Some(settings) } = definition::read_toml(file)? else { return Ok(None) };
+fn read(store: Option<&str>, config: &Config) -> Result<Option<Configured>, Failure> {
+    let Some(settings) = config.workers.get()?.clone() else { return Ok(None) };
     let Settings { connection, prefix, wait_ms, heartbeat_ms, lost_after_ms, tools, models, rest } = settings;
-    let table = Table { file: Some(file), name: "workers" };
+    let table = Table { config, name: "workers" };
     table.check_keys(&rest, &KEYS)?;
     let servers = match connection.url.clone() {
         Some(url) => {
             let addresses = nats::addresses(&url).map_err(|what| table.invalid(format!("url: {what}")))?;
             Some(connection.servers(table, addresses)?)
         }
-        None => stream::servers(store, Some(file))?,
+        None => stream::servers(store, config)?,
     };
     let defaults = CallerOptions::default();
     let options = CallerOptions {
@@ -186,7 +170,7 @@ fn read(store: Option<&str>, file: Option<&Path>) -> Result<Option<Configured>, 
         lost_after: lost_after_ms.map_or(defaults.lost_after, Duration::from_millis),
     };
     options.check().map_err(|what| table.invalid(what))?;
-    if stream::options(store, Some(file))?.is_some_and(|log| log.stream == options.prefix) {
+    if stream::options(store, config)?.is_some_and(|log| log.stream == options.prefix) {
         let prefix = &options.prefix;
         let what =
             format!("prefix: `{prefix}` is the stream of the log, which would store calls: choose another prefix");

@@ -1,23 +1,18 @@
 //! Replaces tools that workers run in a program without the feature `jetstream`.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
 use rethread::{RuntimeBuilder, Tool};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 
-use crate::definition;
-use crate::exit::{Failure, INVALID};
+use crate::config::Config;
+use crate::exit::Failure;
 use crate::open::OpenArgs;
 
-#[derive(Debug, Deserialize)]
-struct File {
-    workers: Option<IgnoredAny>,
-}
+pub(crate) const WHY: &str = "workers are not compiled in: build with the feature `jetstream`";
 
-const WHY: &str = "workers are not compiled in: build with the feature `jetstream`";
+/// `[workers]`, which is an error.
+pub(crate) type Settings = ();
 
 /// Run tools for servers of rethread elsewhere, over NATS (not compiled in)
 #[derive(Debug, Args)]
@@ -31,32 +26,21 @@ pub(crate) async fn run(_: &OpenArgs, _: WorkerArgs) -> Result<ExitCode, Failure
     Err(Failure::new(2, WHY))
 }
 
-pub(crate) fn check(file: &Path) -> Result<(), Failure> {
-    match definition::read_toml::<File>(file)?.workers {
-        Some(_) => Err(Failure::new(INVALID, format!("{}: workers: {WHY}", file.display()))),
-        None => Ok(()),
-    }
-}
-
-pub(crate) async fn look(_: Option<&str>, _: Option<&Path>) -> Option<Result<String, Failure>> {
+pub(crate) async fn look(_: Option<&str>, _: &Config) -> Option<Result<String, Failure>> {
     None
 }
 
-pub(crate) fn tools(_: Option<&str>, file: Option<&Path>) -> Result<Vec<Tool>, Failure> {
-    file.map_or(Ok(()), check)?;
+pub(crate) fn tools(_: Option<&str>, config: &Config) -> Result<Vec<Tool>, Failure> {
+    config.workers.get()?;
     Ok(Vec::new())
 }
 
-pub(crate) fn add_models(
-    builder: RuntimeBuilder,
-    _: Option<&str>,
-    file: Option<&Path>,
-) -> Result<RuntimeBuilder, Failure> {
-    file.map_or(Ok(()), check)?;
+pub(crate) fn add_models(builder: RuntimeBuilder, _: Option<&str>, config: &Config) -> Result<RuntimeBuilder, Failure> {
+    config.workers.get()?;
     Ok(builder)
 }
 
-pub(crate) fn names_of_models(_: Option<&str>, file: Option<&Path>) -> Result<Vec<String>, Failure> {
-    file.map_or(Ok(()), check)?;
+pub(crate) fn names_of_models(_: Option<&str>, config: &Config) -> Result<Vec<String>, Failure> {
+    config.workers.get()?;
     Ok(Vec::new())
 }

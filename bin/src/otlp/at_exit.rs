@@ -46,7 +46,7 @@ impl AtExit {
     /// # Errors
     /// For a configuration that cannot be used.
     pub(crate) async fn begin(&self, open: &OpenArgs, runtime: &Runtime) -> Result<(), Failure> {
-        let telemetry = config::read(open.config_file(), &config::variable)?;
+        let telemetry = config::read(open.config(), &config::variable)?;
         let from = Some(runtime.next_position());
         let sending = |telemetry| Sending { telemetry, from, threads: BTreeSet::new(), spans: Vec::new() };
         *self.0.lock().await = telemetry.map(sending);

@@ -1,6 +1,5 @@
 //! The table `telemetry` of rethread.toml, and the variables of OpenTelemetry that complete it.
 
-use std::path::Path;
 use std::time::Duration;
 
 use rethread::operate::TraceContext;
@@ -9,7 +8,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::sampling::{Sampler, Sampling};
-use crate::definition;
+use crate::config::Config;
 use crate::exit::{Failure, INVALID};
 
 /// Where a collector listens unless the configuration says otherwise.
@@ -25,15 +24,10 @@ const INSTANCE: &str = "service.instance.id";
 /// The most attributes of the resource.
 const RESOURCE_MAX: usize = 64;
 
-#[derive(Debug, Deserialize)]
-struct File {
-    telemetry: Option<Table>,
-}
-
 /// `[telemetry]`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Table {
+pub(crate) struct Table {
     enabled: Option<bool>,
     endpoint: Option<String>,
     protocol: Option<Protocol>,
@@ -134,25 +128,24 @@ pub(crate) struct Given {
     pub(crate) content: bool,
 }
 
-/// Checks the table of a file.
+/// Checks the table.
 ///
 /// # Errors
 /// For an unknown key and for a value that cannot be meant (exit code 3).
-pub(crate) fn check(file: &Path) -> Result<(), Failure> {
+pub(crate) fn check(config: &Config) -> Result<(), Failure> {
     // The file alone: a variable that it names may be set elsewhere.
-    read(Some(file), &|name| (!name.starts_with("OTEL_")).then(String::new)).map(drop)
+    read(config, &|name| (!name.starts_with("OTEL_")).then(String::new)).map(drop)
 }
 
 /// What calls pass on: if traces are wanted, the span that they are.
 ///
 /// # Errors
 /// For an unknown key and for a value of another type (exit code 3), and for a variable that cannot be meant.
-pub(crate) fn trace_context(file: Option<&Path>) -> Result<TraceContext, Failure> {
-    let Some(table) = file.map(table).transpose()?.flatten() else { return Ok(TraceContext::Off) };
-    if !is_on(&table, &variable) {
+pub(crate) fn trace_context(config: &Config) -> Result<TraceContext, Failure> {
+    let Some(table) = config.telemetry.get()?.as_ref().filter(|table| is_on(table, &variable)) else {
         return Ok(TraceContext::Off);
-    }
-    Ok(match sampler(&table, &variable)?.0 {
+    };
+    Ok(match sampler(table, &variable)?.0 {
         Sampler::Ratio => TraceContext::Recorded,
         Sampler::Parent => TraceContext::AsCaller,
     })
@@ -186,10 +179,9 @@ fn is_on(table: &Table, var: Var<'_>) -> bool {
 ///
 /// # Errors
 /// As [`check`], and for variables of OpenTelemetry that cannot be meant.
-pub(crate) fn read(file: Option<&Path>, var: Var<'_>) -> Result<Option<Telemetry>, Failure> {
-    let Some(file) = file else { return Ok(None) };
-    let Some(table) = table(file)? else { return Ok(None) };
-    let invalid = |what: String| Failure::new(INVALID, format!("{}: telemetry.{what}", file.display()));
+pub(crate) fn read(config: &Config, var: Var<'_>) -> Result<Option<Telemetry>, Failure> {
+    let Some(table) = config.telemetry.get()?.clone() else { return Ok(None) };
+    let invalid = |what: String| config.invalid(format!("telemetry.{what}"));
     let (sampler, fixed) = sampler(&table, var)?;
     let ratio = match (table.ratio.or(fixed), var("OTEL_TRACES_SAMPLER_ARG")) {
         (Some(ratio), _) => ratio,
@@ -220,8 +212,8 @@ pub(crate) fn read(file: Option<&Path>, var: Var<'_>) -> Result<Option<Telemetry
 ///
 /// # Errors
 /// As [`read`].
-pub(super) fn given(file: Option<&Path>, given: &Given, var: Var<'_>) -> Result<Target, Failure> {
-    let table = file.map(table).transpose()?.flatten().unwrap_or_default();
+pub(super) fn given(config: &Config, given: &Given, var: Var<'_>) -> Result<Target, Failure> {
+    let table = config.telemetry.get()?.clone().unwrap_or_default();
     target(table, given, var).map_err(|what| Failure::new(INVALID, format!("--otlp: {what}")))
 }
 
@@ -231,10 +223,6 @@ pub(crate) type Var<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Reads a variable that is set and not empty.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
-}
-
-fn table(file: &Path) -> Result<Option<Table>, Failure> {
-    definition::read_toml::<File>(file).map(|file| file.telemetry)
 }
 
 fn target(table: Table, given: &Given, var: Var<'_>) -> Result<Target, String> {

@@ -64,7 +64,7 @@ pub(crate) async fn export(
 ) -> Result<ExitCode, Failure> {
     let given =
         Given { endpoint: args.otlp.clone(), protocol: args.protocol, names: args.names, content: args.content };
-    let target = config::given(open.config_file(), &given, &config::variable)?;
+    let target = config::given(open.config(), &given, &config::variable)?;
     let mut sender = Sender::new(&target)?;
     let options = Options { content: target.content };
     let (mut n_runs, mut n_spans, mut n_refused) = (0, 0, 0);

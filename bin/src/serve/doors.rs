@@ -16,15 +16,10 @@ pub(crate) mod openai;
 mod question;
 mod streamed_text;
 
-use std::path::Path;
-
 use actix_web::Error;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use super::problem::{Kind, Problem};
-use crate::exit::{self, Failure};
-use crate::serve_table::{self, Serve};
 
 /// The protocol of another product that the server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,9 +90,9 @@ impl Doors {
 }
 
 /// `[serve.doors]`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Table {
+pub(crate) struct Table {
     mcp: Option<bool>,
     openai: Option<bool>,
     agui: Option<bool>,
@@ -107,42 +102,29 @@ struct Table {
     cancel_on_disconnect: bool,
 }
 
-/// Returns the doors of a configuration. A door that it does not mention is open on a loopback address only.
-///
-/// # Errors
-/// For what [`check`] refuses.
-pub(crate) fn read(file: Option<&Path>, is_loopback: bool) -> Result<Doors, Failure> {
-    let table = file.map_or_else(|| Ok(Table::default()), table)?;
-    let is_open = |door: Option<bool>| door.unwrap_or(is_loopback);
-    Ok(Doors {
-        mcp: is_open(table.mcp),
-        openai: is_open(table.openai),
-        agui: is_open(table.agui),
-        a2a: is_open(table.a2a),
-        a2a_workflow: table.a2a_workflow,
-        a2a_url: table.a2a_url,
-        cancel_on_disconnect: table.cancel_on_disconnect,
-    })
-}
-
-/// Checks the table of a file.
-///
-/// # Errors
-/// For an unknown key, and for a value of another type or that cannot be used (exit code 3).
-pub(crate) fn check(file: &Path) -> Result<(), Failure> {
-    table(file).map(drop)
-}
-
-fn table(file: &Path) -> Result<Table, Failure> {
-    let Serve { doors, client_tools: IgnoredAny } = serve_table::read(file)?;
-    let Table { a2a_url, .. } = &doors;
-    if let Some(url) = a2a_url.as_deref().filter(|url| !a2a::card::is_address(url)) {
-        let what = format!(
-            "{}: `[serve.doors]` has `a2a_url = \"{url}\"`: expected a scheme, a host and a port if it needs one, such as \
-             \"https://agents.example.com\"",
-            file.display()
-        );
-        return Err(Failure::new(exit::INVALID, what));
+impl Table {
+    /// Checks the address.
+    pub(crate) fn checked(self) -> Result<Self, String> {
+        match self.a2a_url.as_deref().filter(|url| !a2a::card::is_address(url)) {
+            Some(url) => Err(format!(
+                "`[serve.doors]` has `a2a_url = \"{url}\"`: expected a scheme, a host and a port if it needs one, such as \
+                 \"https://agents.example.com\""
+            )),
+            None => Ok(self),
+        }
     }
-    Ok(doors)
+
+    /// Returns the doors. A door that is not mentioned is open on a loopback address only.
+    pub(crate) fn doors(self, is_loopback: bool) -> Doors {
+        let is_open = |door: Option<bool>| door.unwrap_or(is_loopback);
+        Doors {
+            mcp: is_open(self.mcp),
+            openai: is_open(self.openai),
+            agui: is_open(self.agui),
+            a2a: is_open(self.a2a),
+            a2a_workflow: self.a2a_workflow,
+            a2a_url: self.a2a_url,
+            cancel_on_disconnect: self.cancel_on_disconnect,
+        }
+    }
 }

@@ -8,7 +8,7 @@ use rethread::operate::Signal;
 use rethread::{Hash, Json, Principal};
 use serde_json::Value;
 
-pub(crate) use self::config::{Incoming, check, read};
+pub(crate) use self::config::{Entry, Incoming, check, read};
 use self::scheme::Delivery;
 use super::problem::{Kind, Problem};
 use super::request;

@@ -17,7 +17,7 @@ use rethread_events::event::event_type_named;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::config::{Webhook, check, check_secrets, read};
+pub(crate) use self::config::{Entry, Webhook, check_secrets, read};
 use crate::exit::Failure;
 use crate::output;
 

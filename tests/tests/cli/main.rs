@@ -11,6 +11,7 @@ mod approvals;
 mod calls;
 mod chat;
 mod children;
+mod configuration;
 mod control;
 mod debugging;
 mod ends;

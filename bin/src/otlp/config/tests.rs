@@ -1,21 +1,18 @@
 //! The table and the variables.
 
-use std::fs;
 use std::time::Duration;
 
 use rethread_events::traces::Profile;
 
 use super::*;
 
-fn file(text: &str) -> tempfile::NamedTempFile {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    fs::write(file.path(), text).unwrap();
-    file
+fn config(text: &str) -> Config {
+    Config::of(None, &Ok(text.to_owned()))
 }
 
 fn read_with(text: &str, variables: &[(&str, &str)]) -> Result<Option<Telemetry>, String> {
     let var = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-    read(Some(file(text).path()), &var).map_err(|failure| failure.message)
+    read(&config(text), &var).map_err(|failure| failure.message)
 }
 
 fn target(text: &str, variables: &[(&str, &str)]) -> Target {
@@ -26,7 +23,7 @@ fn target(text: &str, variables: &[(&str, &str)]) -> Target {
 fn nothing_is_sent_without_the_table() {
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318")];
     assert!(read_with("", &variables).unwrap().is_none());
-    assert!(read(None, &|_| None).unwrap().is_none());
+    assert!(read(&config(""), &|_| None).unwrap().is_none());
     assert!(read_with("[telemetry]\nenabled = false", &variables).unwrap().is_none());
     assert!(read_with("[telemetry]", &[("OTEL_SDK_DISABLED", "true")]).unwrap().is_none());
     assert!(read_with("[telemetry]\nenabled = true", &[("OTEL_SDK_DISABLED", "true")]).unwrap().is_some());
@@ -88,11 +85,11 @@ fn sampler_is_that_of_the_table_or_the_variable() {
 
 #[test]
 fn headers_of_the_table_are_for_its_collector() {
-    let file = file("[telemetry]\nendpoint = \"http://collector:4318\"\nheaders_env = \"KEY\"");
+    let config = config("[telemetry]\nendpoint = \"http://collector:4318\"\nheaders_env = \"KEY\"");
     let var = |name: &str| (name == "KEY").then(|| "k=v".to_owned());
     let headers = |endpoint: &str| {
         let given = Given { endpoint: Some(endpoint.to_owned()), ..Given::default() };
-        super::given(Some(file.path()), &given, &var).unwrap().headers
+        super::given(&config, &given, &var).unwrap().headers
     };
     assert_eq!(headers("http://collector:4318/base"), [("k".to_owned(), "v".to_owned())]);
     assert_eq!(headers("http://elsewhere:4318"), []);
@@ -138,7 +135,7 @@ fn what_cannot_be_meant_is_refused() {
         assert!(read_with("[telemetry]", &[(name, value)]).is_err(), "{name}={value}");
     }
     // A check of the file alone does not need the variable.
-    check(file("[telemetry]\nheaders_env = \"KEY\"").path()).unwrap();
+    check(&config("[telemetry]\nheaders_env = \"KEY\"")).unwrap();
 }
 
 #[cfg(feature = "server")]

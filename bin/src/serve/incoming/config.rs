@@ -1,7 +1,7 @@
 //! The table `incoming` of rethread.toml.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use actix_web::http::header::HeaderName;
 use rethread::operate::{Labels, SIGNAL_KEEP_MS_MAX};
@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use super::super::signature::{Secret, secret_text};
 use super::scheme::{Encoding, Scheme};
-use crate::definition;
-use crate::exit::{Failure, INVALID};
+use crate::config::Config;
+use crate::exit::Failure;
 
 /// How long a signal is kept unless the configuration says otherwise: a day. A service does not know whether a thread
 /// waits already.
@@ -47,12 +47,6 @@ impl Incoming {
     }
 }
 
-#[derive(Debug, Deserialize)]
-struct File {
-    #[serde(default)]
-    incoming: BTreeMap<String, Entry>,
-}
-
 /// How deliveries are signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -66,7 +60,7 @@ enum Kind {
 /// An incoming webhook as a file has it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+pub(crate) struct Entry {
     signature: Kind,
     /// The variable that holds the secrets, one in each line.
     secret_env: Option<String>,
@@ -98,25 +92,23 @@ fn body_bytes_max() -> usize {
 ///
 /// # Errors
 /// For what [`check`] refuses, and for a secret that is missing or malformed (exit code 3).
-pub(crate) fn read(file: Option<&Path>) -> Result<BTreeMap<String, Incoming>, Failure> {
-    file.map_or_else(|| Ok(BTreeMap::new()), |file| each(file, |entry, name| Ok((name.to_owned(), entry.ready(name)?))))
+pub(crate) fn read(config: &Config) -> Result<BTreeMap<String, Incoming>, Failure> {
+    each(config, |entry, name| Ok((name.to_owned(), entry.ready(name)?)))
 }
 
-/// Checks the incoming webhooks of a file as far as it can be done without their secrets.
+/// Checks the incoming webhooks of a configuration as far as it can be done without their secrets.
 ///
 /// # Errors
 /// For an unknown key and for a value that makes no sense (exit code 3).
-pub(crate) fn check(file: &Path) -> Result<(), Failure> {
-    each(file, |entry, name| entry.scheme(name).map(drop))
+pub(crate) fn check(config: &Config) -> Result<(), Failure> {
+    each(config, |entry, name| entry.scheme(name).map(drop))
 }
 
-fn each<T, C: FromIterator<T>>(file: &Path, of: impl Fn(Entry, &str) -> Result<T, String>) -> Result<C, Failure> {
-    let File { incoming } = definition::read_toml(file)?;
-    let one = |(name, entry): (String, Entry)| {
-        let invalid = |what| Failure::new(INVALID, format!("{}: incoming.{name}: {what}", file.display()));
-        of(entry, &name).map_err(invalid)
+fn each<T, C: FromIterator<T>>(config: &Config, of: impl Fn(&Entry, &str) -> Result<T, String>) -> Result<C, Failure> {
+    let one = |(name, entry): (&String, &Entry)| {
+        of(entry, name).map_err(|what| config.invalid(format!("incoming.{name}: {what}")))
     };
-    incoming.into_iter().map(one).collect()
+    config.incoming.get()?.iter().map(one).collect()
 }
 
 impl Entry {
@@ -176,7 +168,7 @@ impl Entry {
         Ok(Scheme::Hmac { header, encoding, prefix, id_header })
     }
 
-    fn ready(self, name: &str) -> Result<Incoming, String> {
+    fn ready(&self, name: &str) -> Result<Incoming, String> {
         let scheme = self.scheme(name)?;
         let text = secret_text(self.secret_env.as_deref(), self.secret_file.as_deref())?;
         let secret = if self.signature == Kind::Standard { Secret::parse } else { Secret::of_text };
@@ -188,10 +180,10 @@ impl Entry {
         Ok(Incoming {
             scheme,
             secrets,
-            signal: self.signal,
+            signal: self.signal.clone(),
             keep_for_ms: Some(self.keep_for_s * 1_000).filter(|ms| *ms > 0),
             body_bytes_max: self.body_bytes_max,
-            labels: self.labels,
+            labels: self.labels.clone(),
         })
     }
 }

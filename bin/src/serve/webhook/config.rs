@@ -1,6 +1,5 @@
 //! Which webhooks there are: `--webhook URL`, `--webhook FILE`, and the section `webhooks` of rethread.toml.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,9 +7,9 @@ use rethread_events::event::event_type_named;
 use serde::Deserialize;
 use url::Url;
 
+use super::super::incoming;
 use super::super::signature::{Secret, secret_text};
-use super::super::{doors, incoming};
-use crate::definition;
+use crate::config::Config;
 use crate::exit::{Failure, INVALID};
 use crate::open::OpenArgs;
 
@@ -35,16 +34,10 @@ pub(crate) struct Webhook {
     pub(crate) give_up_after: Duration,
 }
 
-#[derive(Debug, Deserialize)]
-struct File {
-    #[serde(default)]
-    webhooks: BTreeMap<String, Entry>,
-}
-
 /// A webhook as a file has it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+pub(crate) struct Entry {
     url: String,
     /// The variable that holds the secret.
     secret_env: Option<String>,
@@ -79,12 +72,10 @@ pub(crate) fn read(open: &OpenArgs, given: &[String]) -> Result<Vec<Webhook>, Fa
             webhooks
                 .push(entry.check(&hash[..12]).map_err(|what| Failure::new(INVALID, format!("--webhook: {what}")))?);
         } else {
-            webhooks.extend(of_file(Path::new(text))?);
+            webhooks.extend(of(&Config::read(Some(Path::new(text))))?);
         }
     }
-    if let Some(file) = open.config_file() {
-        webhooks.extend(of_file(file)?);
-    }
+    webhooks.extend(of(open.config())?);
     let mut names: Vec<_> = webhooks.iter().map(|webhook| webhook.name.as_str()).collect();
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -96,34 +87,20 @@ pub(crate) fn read(open: &OpenArgs, given: &[String]) -> Result<Vec<Webhook>, Fa
     Ok(webhooks)
 }
 
-/// Checks the webhooks of a file, incoming ones too, as far as it can be done without their secrets, and the doors.
-pub(crate) fn check(file: &Path) -> Result<(), Failure> {
-    parse(file)?;
-    doors::check(file)?;
-    incoming::check(file)
+/// Checks that each webhook has its secret. Returns how many webhooks there are, incoming ones too.
+pub(crate) fn check_secrets(config: &Config) -> Result<usize, Failure> {
+    Ok(of(config)?.len() + incoming::read(config)?.len())
 }
 
-/// Checks that each webhook of a file has its secret. Returns how many webhooks there are, incoming ones too.
-pub(crate) fn check_secrets(file: &Path) -> Result<usize, Failure> {
-    Ok(of_file(file)?.len() + incoming::read(Some(file))?.len())
-}
-
-fn parse(file: &Path) -> Result<File, Failure> {
-    definition::read_toml(file)
-}
-
-fn of_file(file: &Path) -> Result<Vec<Webhook>, Failure> {
-    let invalid = |what: String| Failure::new(INVALID, format!("{}: {what}", file.display()));
-    let read = parse(file)?;
-    let checked = read
-        .webhooks
-        .into_iter()
-        .map(|(name, entry)| entry.check(&name).map_err(|what| invalid(format!("webhooks.{name}: {what}"))));
-    checked.collect()
+fn of(config: &Config) -> Result<Vec<Webhook>, Failure> {
+    let one = |(name, entry): (&String, &Entry)| {
+        entry.check(name).map_err(|what| config.invalid(format!("webhooks.{name}: {what}")))
+    };
+    config.webhooks.get()?.iter().map(one).collect()
 }
 
 impl Entry {
-    fn check(self, name: &str) -> Result<Webhook, String> {
+    fn check(&self, name: &str) -> Result<Webhook, String> {
         let url = Url::parse(&self.url).map_err(|error| format!("`url` is not an address: {error}"))?;
         if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none() {
             return Err("`url` must begin with https:// or http:// and name a host".into());
@@ -139,7 +116,7 @@ impl Entry {
             name: name.to_owned(),
             url,
             secret: Secret::parse(&secret)?,
-            types: self.types,
+            types: self.types.clone(),
             from_the_beginning: self.from_the_beginning,
             give_up_after: Duration::from_secs(self.give_up_after_s),
         })

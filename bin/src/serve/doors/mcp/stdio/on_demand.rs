@@ -199,6 +199,7 @@ impl Held {
         let open = OpenArgs {
             command: "mcp".into(),
             equipped: Mutex::default(),
+            configuration: Default::default(),
             found: Default::default(),
             holder: Default::default(),
             local: Mutex::default(),
