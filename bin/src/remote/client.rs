@@ -271,11 +271,7 @@ impl Client {
             // It is stopping.
             command.is_gone.store(true, Ordering::Relaxed);
         }
-        Err(RemoteError::of(
-            &serde_json::from_slice(&bytes).unwrap_or_default(),
-            status.as_u16(),
-            &self.address().to_string(),
-        ))
+        Err(RemoteError::of(&serde_json::from_slice(&bytes).unwrap_or_default(), status.as_u16(), self.address()))
     }
 
     /// Asks and waits without holding up an event loop.

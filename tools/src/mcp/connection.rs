@@ -41,6 +41,8 @@ const STDERR_BYTES_MAX: usize = 2 * 1024;
 const STDERR_WAIT: Duration = Duration::from_millis(300);
 /// How long the output of a process that has ended is read.
 const READ_MAX: Duration = Duration::from_millis(300);
+/// How long `rmcp` waits for an answer in the newest version of the protocol before it asks in an older one.
+const DISCOVER_MAX: Duration = Duration::from_secs(10);
 /// How long a server has to end by itself when its input is closed, and again when it is asked to.
 const END: Duration = Duration::from_millis(800);
 
@@ -74,9 +76,14 @@ impl Connection {
                 McpTransport::Http { url, headers } => Self::connect_http(server, url, headers).await,
             }
         });
-        let opened = opened
-            .await
-            .unwrap_or_else(|_| Err(format!("it did not answer within {} ms", config.connect_timeout.as_millis())));
+        let opened = opened.await.unwrap_or_else(|_| {
+            let waited = config.connect_timeout;
+            let more = match waited <= DISCOVER_MAX {
+                true => "; one that ignores unknown methods answers after 10 s: raise connect_timeout",
+                false => "",
+            };
+            Err(format!("it did not answer within {} ms{more}", waited.as_millis()))
+        });
         opened.map_err(|error| config.located(&error))
     }
 

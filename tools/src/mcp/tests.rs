@@ -122,7 +122,7 @@ async fn failed_server_does_not_stop_the_others() {
         "good: 17 tools",
         "liar: it cannot be connected to: ",
         "loud: it cannot be connected to: ",
-        "mute: it cannot be connected to: it did not answer within 300 ms",
+        "mute: it cannot be connected to: it did not answer within 300 ms; one that ignores unknown methods answers after 10 s: raise connect_timeout",
         "none: it cannot be connected to: `/no/such/program` cannot be started: No such file",
     ];
     assert_eq!(outcomes.len(), expected.len(), "{outcomes:#?}");
