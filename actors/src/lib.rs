@@ -99,8 +99,6 @@ mod messages;
 mod metrics;
 mod migrate;
 mod mode;
-#[cfg(feature = "workers")]
-mod model_workers;
 mod models;
 mod moments;
 pub mod monitor;
@@ -263,8 +261,6 @@ pub mod operate {
     pub use crate::memories::MemoryNamespace;
     pub use crate::metrics::Metrics;
     pub use crate::migrate::{Migrated, MigratedThread, Migration};
-    #[cfg(feature = "workers")]
-    pub use crate::model_workers::{WorkerModel, model_handler};
     pub use crate::models::{refused_by, unfit_script};
     pub use crate::monitor::MonitorStats;
     pub use crate::permit_waits::WaitingCall;

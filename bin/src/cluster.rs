@@ -82,7 +82,7 @@ fn lines(address: &str, status: &StreamStatus) -> Vec<String> {
     }));
     lines.extend(status.nodes.iter().map(|node| {
         let role = match node.slots {
-            _ if !node.has_log => "stands by".to_owned(),
+            _ if !node.has_log => "waits for the log".to_owned(),
             slots if slots < SLOTS as u64 => format!("has {slots} of {SLOTS} slots"),
             _ => "has the log".to_owned(),
         };

@@ -157,7 +157,7 @@ impl Config {
         self.metrics.get()?;
         self.commands.get()?;
         self.client_tools.get()?;
-        workers::names_of_models(None, self)?;
+        workers::tools(None, self)?;
         self.events.get()?;
         #[cfg(all(feature = "server", feature = "jetstream"))]
         event_stream::read(None, self)?;

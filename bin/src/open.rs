@@ -24,9 +24,8 @@ use crate::otlp;
 use crate::output::{self, Color};
 use crate::remote::{self, Client, RemoteStore};
 use crate::serve::local::{Driven, Local};
-use crate::stream::{self, Others, Standby};
+use crate::stream;
 use crate::toolset::{self, MoreArgs, Programs, ToolArgs};
-use crate::workers;
 
 /// The configuration file, where none is named.
 pub(crate) const CONFIG: &str = "rethread.toml";
@@ -85,9 +84,9 @@ pub(crate) struct OpenArgs {
     /// The runs whose traces this command sends when it has ended
     #[arg(skip)]
     pub(crate) traces: otlp::AtExit,
-    /// What a server does about other processes that have the log
+    /// Whether a server has the log together with others
     #[arg(skip)]
-    pub(crate) others: OnceLock<Others>,
+    pub(crate) shared: OnceLock<()>,
     /// Use the log of this server, such as http://127.0.0.1:7117, with the token in RETHREAD_TOKEN; a server of this
     /// machine that holds the log is found automatically
     #[arg(long, global = true, env = "RETHREAD_SERVER", value_name = "URL")]
@@ -225,9 +224,9 @@ impl OpenArgs {
             .limits(|limits| limits.crashes_max = crashes_max)
             .mode(Mode::RunOnDemand)
             .principal(Principal::Command);
-        let others = self.others.get();
+        let is_shared = self.shared.get().is_some();
         let (create, reads) = (creates == Creates::Log, creates == Creates::NothingAndReads);
-        stream::place(builder, self.store.as_deref(), self.config(), create, others, reads)
+        stream::place(builder, self.store.as_deref(), self.config(), create, is_shared, reads)
     }
 
     /// A runtime that only reads: it needs an existing log, and starts nothing. It reads through the process that holds
@@ -410,7 +409,6 @@ impl OpenArgs {
             let builder = self.builder(Creates::Log)?.profiles(profiles).limits(|given| *given = limits);
             let metrics = config.metrics.get()?.clone();
             let builder = builder.metrics_by_label(metrics.labels, metrics.label_values_max);
-            let builder = workers::add_models(builder, self.store.as_deref(), config)?;
             let builder = builder.trace_context(otlp::trace_context(config)?);
             toolset::equip(self, build(builder), args)
         };
@@ -420,17 +418,9 @@ impl OpenArgs {
         Ok(runtime)
     }
 
-    /// Makes the next runtime wait for a log in a stream for as long as another process has it.
-    pub(crate) fn stand_by(&self) -> Standby {
-        let standby = Standby::default();
-        // Called once, by the server.
-        let _ = self.others.set(Others::StandBy(standby.clone()));
-        standby
-    }
-
     /// Makes the next runtime have the log together with others.
     pub(crate) fn share(&self) {
-        let _ = self.others.set(Others::Share);
+        let _ = self.shared.set(());
     }
 
     /// A runtime that resumes every thread that has not ended, or only reads, for a server at `url`.

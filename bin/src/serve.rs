@@ -11,7 +11,6 @@ mod explain;
 mod extract;
 mod feed;
 mod fork;
-mod forward;
 mod graph;
 mod guard;
 mod health;
@@ -41,7 +40,6 @@ mod server;
 mod session;
 mod signals;
 mod signature;
-mod standby;
 mod surroundings;
 mod threads;
 pub(crate) mod tokens;
@@ -108,12 +106,8 @@ pub(crate) struct ServeArgs {
     /// Only read: run no thread and change nothing
     #[arg(long)]
     read_only: bool,
-    /// Wait for the log while another process has it, and pass requests on to that one; /health/ready is 503 meanwhile. Only for
-    /// a log in a stream (--store)
-    #[arg(long, conflicts_with = "read_only")]
-    standby: bool,
     /// Have the log together with other servers, each of which runs a part of the threads. Only for a log in a stream (--store)
-    #[arg(long, conflicts_with_all = ["read_only", "standby"])]
+    #[arg(long, conflicts_with = "read_only")]
     shared: bool,
     /// Require a token on a loopback address too
     #[arg(long)]
@@ -200,16 +194,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
             telemetry.target.tell_apart(&url);
         }
     }
-    let runtime = if args.standby {
-        let shown = open.prints_messages().then_some(&*url);
-        let body_bytes_max = args.body_bytes_max as usize;
-        let standby = open.stand_by();
-        let waited = standby::wait(&listener, &standby, body_bytes_max, shown, opening).await?;
-        let Some(runtime) = waited else { return Ok(ExitCode::SUCCESS) };
-        runtime
-    } else {
-        opening.await?
-    };
+    let runtime = opening.await?;
     let lower = |names: &[String]| names.iter().map(|name| name.trim_end_matches('/').to_ascii_lowercase()).collect();
     let settings = Settings {
         address,
@@ -317,14 +302,13 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     }
     let closed = open::close(runtime).await;
     if let Some(error) = lost {
-        let again = if args.shared { "start it again" } else { "start it again with --standby to wait for the log" };
         return Err(match error {
             StoreError::Locked { holder, .. } => {
-                Failure::new(CONFLICT, format!("{holder} has taken over the log, so this server ends: {again}"))
+                Failure::new(CONFLICT, format!("{holder} has taken over the log, so this server ends: start it again"))
             }
-            StoreError::Stopped { log, why } => {
-                Failure::other(format!("the copy of the log {log} has stopped ({why}), so this server ends: {again}"))
-            }
+            StoreError::Stopped { log, why } => Failure::other(format!(
+                "the copy of the log {log} has stopped ({why}), so this server ends: start it again"
+            )),
             error => Failure::other(error),
         });
     }

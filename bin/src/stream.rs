@@ -4,22 +4,12 @@ use std::time::Duration;
 
 use rethread::RuntimeBuilder;
 use rethread::errors::RuntimeError;
-pub(crate) use rethread::store::Standby;
 use rethread::store::{Access, JetStreamOptions, NatsServers};
 use serde::Deserialize;
 
 use crate::config::Config;
 use crate::exit::{Failure, NOT_FOUND};
 use crate::nats::{self, Connection, Rest, Table};
-
-/// What a server does about other processes that have the log.
-#[derive(Debug, Clone)]
-pub(crate) enum Others {
-    /// It waits for as long as one of them has it.
-    StandBy(Standby),
-    /// It has the log together with them.
-    Share,
-}
 
 /// `[store]`.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -53,23 +43,21 @@ pub(crate) fn place(
     url: Option<&str>,
     config: &Config,
     create: bool,
-    others: Option<&Others>,
+    is_shared: bool,
     reads: bool,
 ) -> Result<RuntimeBuilder, Failure> {
     let options = options(url, config)?;
-    let (option, standby, access) = match others {
-        None if reads => ("", None, Access::Read),
-        None => ("", None, Access::Alone),
-        Some(Others::StandBy(standby)) => ("--standby", Some(standby.clone()), Access::Alone),
-        Some(Others::Share) => ("--shared", None, Access::Shared),
+    let access = match (is_shared, reads) {
+        (true, _) => Access::Shared,
+        (false, true) => Access::Read,
+        (false, false) => Access::Alone,
     };
     match options {
-        Some(options) => Ok(builder.in_stream(JetStreamOptions { create, standby, access, ..options })),
-        None if others.is_none() => Ok(builder),
+        Some(options) => Ok(builder.in_stream(JetStreamOptions { create, access, ..options })),
+        None if !is_shared => Ok(builder),
         None => {
-            let message = format!(
-                "{option} is for a log in a stream: name it with --store, or in the table `store` of rethread.toml"
-            );
+            let message =
+                "--shared is for a log in a stream: name it with --store, or in the table `store` of rethread.toml";
             Err(Failure::new(2, message))
         }
     }

@@ -34,29 +34,6 @@ pub(crate) async fn look(_: Option<&str>, _: &Config) -> Option<Result<String, F
     None
 }
 
-/// What a server does about other processes that have the log.
-#[derive(Debug, Clone)]
-pub(crate) enum Others {
-    StandBy(Standby),
-    Share,
-}
-
-/// A wait for a log in a stream.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Standby;
-
-impl Standby {
-    pub(crate) fn end(&self) {}
-
-    pub(crate) fn is_holder_near(&self) -> bool {
-        false
-    }
-
-    pub(crate) fn holder(&self) -> Option<String> {
-        None
-    }
-}
-
 pub(crate) async fn is_written(_: Option<&str>, _: &Config) -> Result<bool, Failure> {
     Ok(false)
 }
@@ -70,13 +47,11 @@ pub(crate) fn place(
     url: Option<&str>,
     config: &Config,
     _create: bool,
-    others: Option<&Others>,
+    is_shared: bool,
     _reads: bool,
 ) -> Result<RuntimeBuilder, Failure> {
-    match others {
-        Some(Others::StandBy(_)) => return Err(Failure::new(2, format!("--standby: {WHY}"))),
-        Some(Others::Share) => return Err(Failure::new(2, format!("--shared: {WHY}"))),
-        None => {}
+    if is_shared {
+        return Err(Failure::new(2, format!("--shared: {WHY}")));
     }
     if url.is_some_and(|url| !url.is_empty()) {
         return Err(Failure::new(2, format!("--store: {WHY}")));

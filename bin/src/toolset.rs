@@ -456,7 +456,6 @@ impl Known {
             },
             false => Self::nothing("there is no rethread.toml here; name one with --config"),
         };
-        known.surroundings.providers.extend(workers::names_of_models(open.store.as_deref(), open.config())?);
         known.surroundings.profiles = known.profiles.iter().flat_map(Profiles::names).map(str::to_owned).collect();
         let kit = Toolset::with_all_tools(open, None, &MoreArgs { allow_shell: true, ..more.clone() }).await?;
         for tool in kit.registry.list() {

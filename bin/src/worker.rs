@@ -1,33 +1,28 @@
 //! `worker`: runs tools for servers and commands of rethread elsewhere, over NATS.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use rethread::operate::model_handler;
-use rethread::tools::workers::{Handlers, ModelHandler, Served, WorkerOptions, serve};
+use rethread::tools::workers::{Served, WorkerOptions, serve};
 use rethread::tools::{Registry, Tool};
 use rethread_events::tool::PersonRole;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::exit::{Failure, INVALID, NOT_FOUND};
+use crate::exit::{Failure, NOT_FOUND};
 use crate::interrupt::interrupted;
 use crate::open::OpenArgs;
 use crate::output;
 use crate::toolset::{self, ALLOWED_BY, ToolArgs, Toolset};
 use crate::workers::{self, POOL};
 
-/// Run tools and ask models for servers of rethread elsewhere, over NATS.
+/// Run tools for servers of rethread elsewhere, over NATS.
 #[derive(Debug, Args)]
 pub(crate) struct WorkerArgs {
     /// The tools that it runs, as `tools list` prints them
-    #[arg(value_name = "TOOL", required_unless_present = "models")]
+    #[arg(value_name = "TOOL", required = true)]
     tools: Vec<String>,
-    /// The models that it asks, by the names of their profiles
-    #[arg(long, value_name = "PROFILE", value_delimiter = ',')]
-    models: Vec<String>,
     /// Print the tables for the rethread.toml of the callers, and end
     #[arg(long)]
     describe: bool,
@@ -52,7 +47,7 @@ pub(crate) struct WorkerArgs {
 
 /// Runs the command. Exit code 0 after SIGTERM or Ctrl-C, 5 when there is no such tool.
 pub(crate) async fn run(open: &OpenArgs, args: WorkerArgs) -> Result<ExitCode, Failure> {
-    let WorkerArgs { tools, models, describe, url, pool, name, concurrency, drain_ms, args } = args;
+    let WorkerArgs { tools, describe, url, pool, name, concurrency, drain_ms, args } = args;
     open.only_here("a worker runs tools on this machine")?;
     let kit = Toolset::of_worker(open, &args).await?;
     let done = async {
@@ -61,14 +56,8 @@ pub(crate) async fn run(open: &OpenArgs, args: WorkerArgs) -> Result<ExitCode, F
             for tool in tools.iter().filter_map(|tool| kit.registry.get(tool)) {
                 output::print(table(&tool, &pool)?)?;
             }
-            let profiles = open.profiles()?;
-            for model in &models {
-                profiles.get(model).map_err(|error| Failure::new(NOT_FOUND, error.to_string()))?;
-                output::print(format!("[workers.models.{model}]\npool = \"{pool}\"\n"))?;
-            }
             return Ok(());
         }
-        let handlers = handlers(open, &models)?;
         let (servers, prefix) = workers::servers(url.as_deref(), open.store.as_deref(), open.config())?;
         let name = name.unwrap_or_else(|| format!("rethread worker, pid {}", std::process::id()));
         let client = servers.connect(&name).await.map_err(|error| Failure::other(format!("{servers}: {error}")))?;
@@ -95,11 +84,9 @@ pub(crate) async fn run(open: &OpenArgs, args: WorkerArgs) -> Result<ExitCode, F
             }
         };
         if open.prints_messages() {
-            let all: Vec<_> = tools.iter().chain(&models).map(String::as_str).collect();
-            output::print_message(&format!("{name} runs {} for pool {pool} at {servers}", all.join(", ")));
+            output::print_message(&format!("{name} runs {} for pool {pool} at {servers}", tools.join(", ")));
         }
-        let handlers = Handlers { registry: &kit.registry, tools: &tools, models: handlers };
-        serve(client, handlers, workspace, options, stop, served)
+        serve(client, &kit.registry, &tools, workspace, options, stop, served)
             .await
             .map_err(|error| Failure::new(2, error.to_string()))
     };
@@ -126,23 +113,6 @@ fn check(registry: &Registry, tools: &[String]) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Makes the clients of these profiles.
-///
-/// # Errors
-/// For a profile that there is not (exit code 5), or that has no key (exit code 3).
-fn handlers(open: &OpenArgs, models: &[String]) -> Result<BTreeMap<String, ModelHandler>, Failure> {
-    if models.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let profiles = open.profiles_with_cache()?;
-    let handler = |name: &String| {
-        let profile = profiles.get(name).map_err(|error| Failure::new(NOT_FOUND, error.to_string()))?;
-        let client = profiles.client(name).map_err(|error| Failure::new(INVALID, error.to_string()))?;
-        Ok((name.clone(), model_handler(client, profile.model.clone())))
-    };
-    models.iter().map(handler).collect()
 }
 
 /// A tool as the configuration of a caller describes it.

@@ -1,14 +1,11 @@
-//! The table `workers` of rethread.toml: tools that workers run and models that they ask, over NATS.
+//! The table `workers` of rethread.toml: tools that workers run, over NATS.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use rethread::llm::Provider;
-use rethread::operate::WorkerModel;
 use rethread::store::NatsServers;
 use rethread::tools::workers::{CallerOptions, Pool, Workers};
-use rethread::{Recovery, RuntimeBuilder, Tool};
+use rethread::{Recovery, Tool};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -34,20 +31,12 @@ pub(crate) struct Settings {
     heartbeat_ms: Option<u64>,
     lost_after_ms: Option<u64>,
     tools: BTreeMap<String, WorkerTool>,
-    models: BTreeMap<String, Model>,
     #[serde(flatten)]
     rest: Rest,
 }
 
 /// The keys besides those of the connection.
-const KEYS: [&str; 6] = ["prefix", "wait_ms", "heartbeat_ms", "lost_after_ms", "tools", "models"];
-
-/// A model as the configuration describes it.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Model {
-    pool: Option<String>,
-}
+const KEYS: [&str; 5] = ["prefix", "wait_ms", "heartbeat_ms", "lost_after_ms", "tools"];
 
 /// A tool as the configuration describes it.
 #[derive(Debug, Clone, Deserialize)]
@@ -83,27 +72,6 @@ pub(crate) fn tools(store: Option<&str>, config: &Config) -> Result<Vec<Tool>, F
     Ok(read(store, config)?.map(|found| found.tools).unwrap_or_default())
 }
 
-/// Adds the models that workers ask, which nodes name as `provider`.
-///
-/// # Errors
-/// As [`tools`].
-pub(crate) fn add_models(
-    builder: RuntimeBuilder,
-    store: Option<&str>,
-    config: &Config,
-) -> Result<RuntimeBuilder, Failure> {
-    let models = read(store, config)?.map(|found| found.models).unwrap_or_default();
-    Ok(models.into_iter().fold(builder, |builder, (name, model)| builder.client(name, Arc::new(model))))
-}
-
-/// Their names.
-///
-/// # Errors
-/// As [`tools`].
-pub(crate) fn names_of_models(store: Option<&str>, config: &Config) -> Result<Vec<String>, Failure> {
-    Ok(read(store, config)?.map(|found| found.models.into_iter().map(|(name, _)| name).collect()).unwrap_or_default())
-}
-
 /// The servers over which a worker receives calls, and their prefix.
 ///
 /// # Errors
@@ -127,32 +95,31 @@ pub(crate) fn servers(
     servers.map(|servers| (servers, prefix)).ok_or_else(|| Failure::new(2, absent))
 }
 
-/// Connects to the servers over which workers are called, if there are such tools or models. Returns what was found, for people.
+/// Connects to the servers over which workers are called, if there are such tools. Returns what was found, for people.
 pub(crate) async fn look(store: Option<&str>, config: &Config) -> Option<Result<String, Failure>> {
-    let Configured { servers, tools, models, .. } = match read(store, config) {
+    let Configured { servers, tools, .. } = match read(store, config) {
         Ok(configured) => configured?,
         Err(failure) => return Some(Err(failure)),
     };
-    let servers = servers.filter(|_| !tools.is_empty() || !models.is_empty())?;
+    let servers = servers.filter(|_| !tools.is_empty())?;
     let client = match servers.connect("rethread doctor").await {
         Ok(client) => client,
         Err(error) => return Some(Err(Failure::other(format!("{servers}: {error}")))),
     };
     let version = client.server_info().version;
-    let (tools, models) = (output::count(tools.len(), "tool", "tools"), output::count(models.len(), "model", "models"));
-    Some(Ok(format!("NATS {version} at {servers}, for {tools} and {models}")))
+    let tools = output::count(tools.len(), "tool", "tools");
+    Some(Ok(format!("NATS {version} at {servers}, for {tools}")))
 }
 
 struct Configured {
     servers: Option<NatsServers>,
     prefix: String,
     tools: Vec<Tool>,
-    models: Vec<(String, WorkerModel)>,
 }
 
 fn read(store: Option<&str>, config: &Config) -> Result<Option<Configured>, Failure> {
     let Some(settings) = config.workers.get()?.clone() else { return Ok(None) };
-    let Settings { connection, prefix, wait_ms, heartbeat_ms, lost_after_ms, tools, models, rest } = settings;
+    let Settings { connection, prefix, wait_ms, heartbeat_ms, lost_after_ms, tools, rest } = settings;
     let table = Table { config, name: "workers" };
     table.check_keys(&rest, &KEYS)?;
     let servers = match connection.url.clone() {
@@ -191,19 +158,7 @@ fn read(store: Option<&str>, config: &Config) -> Result<Option<Configured>, Fail
         let fault = |what: String| table.invalid(format!("tools.{name}.{what}"));
         offered.push(described(workers()?, &name, tool).map_err(fault)?);
     }
-    let mut asked = Vec::new();
-    for (name, Model { pool }) in models {
-        let fault = |what: String| table.invalid(format!("models.{name}: {what}"));
-        if name.parse::<Provider>().is_ok() {
-            return Err(fault("that is the name of a provider: choose another one".into()));
-        }
-        // A name has the form of that of a pool.
-        Pool::Named(name.clone()).check().map_err(fault)?;
-        let pool = pool.unwrap_or_else(|| POOL.into());
-        Pool::Named(pool.clone()).check().map_err(fault)?;
-        asked.push((name.clone(), WorkerModel::new(workers()?.clone(), pool, name)));
-    }
-    Ok(Some(Configured { servers, prefix, tools: offered, models: asked }))
+    Ok(Some(Configured { servers, prefix, tools: offered }))
 }
 
 fn workers(servers: NatsServers, options: CallerOptions) -> Workers {

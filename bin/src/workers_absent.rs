@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::{RuntimeBuilder, Tool};
+use rethread::Tool;
 
 use crate::config::Config;
 use crate::exit::Failure;
@@ -31,16 +31,6 @@ pub(crate) async fn look(_: Option<&str>, _: &Config) -> Option<Result<String, F
 }
 
 pub(crate) fn tools(_: Option<&str>, config: &Config) -> Result<Vec<Tool>, Failure> {
-    config.workers.get()?;
-    Ok(Vec::new())
-}
-
-pub(crate) fn add_models(builder: RuntimeBuilder, _: Option<&str>, config: &Config) -> Result<RuntimeBuilder, Failure> {
-    config.workers.get()?;
-    Ok(builder)
-}
-
-pub(crate) fn names_of_models(_: Option<&str>, config: &Config) -> Result<Vec<String>, Failure> {
     config.workers.get()?;
     Ok(Vec::new())
 }

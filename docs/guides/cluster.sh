@@ -22,7 +22,7 @@ done
 mkdir -p "$folder"
 cd "$folder"
 nodes= servers=
-# A node hands its log on before the servers end.
+# A node hands its threads on before the servers end.
 trap 'kill $nodes 2>/dev/null; wait $nodes; kill $servers 2>/dev/null; wait' EXIT
 trap 'exit 0' INT TERM
 
@@ -52,13 +52,13 @@ store=nats://$(list 127.0.0.1: "$nats_ports")/agents
 for port in $ports; do
     mkdir -p "node-$port"
     printf '[store]\nurl = "%s"\nreplicas = 3\n' "$store" >"node-$port/rethread.toml"
-    # One that lost the log ends, and is started again to stand by.
+    # One that was taken out ends, and is started again.
     (
         trap 'kill $child; wait $child; exit 0' INT TERM
         trap - EXIT
         cd "node-$port"
         while true; do
-            "$rethread" serve --listen "127.0.0.1:$port" --standby >>log 2>&1 &
+            "$rethread" serve --listen "127.0.0.1:$port" --shared >>log 2>&1 &
             child=$!
             wait $child || true
             sleep 1
@@ -68,5 +68,5 @@ for port in $ports; do
 done
 
 echo "three servers: $(list http://127.0.0.1: "$ports"), with the log in $store"
-echo "see who has it: rethread cluster --store $store"
+echo "see what each of them has: rethread cluster --store $store"
 wait

@@ -46,7 +46,7 @@ use tokio::task::JoinHandle as Task;
 
 pub use event_stream::{EventMessage, EventStream, EventStreamOptions};
 pub use nodes::{StreamNode, StreamServer, StreamStatus};
-pub use options::{Access, JetStreamOptions, Standby};
+pub use options::{Access, JetStreamOptions};
 pub use servers::{ConnectError, Credentials, NatsServers};
 
 use applier::{Applier, Erasures, Incoming, Members, Progress};

@@ -35,7 +35,7 @@ pub use follower::{Batch, Mapped, Records, follow_thread, own_page, read_log, re
 #[cfg(feature = "jetstream")]
 pub use jetstream::{
     Access, ConnectError, Credentials, EventMessage, EventStream, EventStreamOptions, JetStreamOptions, JetStreamStore,
-    NatsServers, Standby, StreamNode, StreamServer, StreamStatus,
+    NatsServers, StreamNode, StreamServer, StreamStatus,
 };
 pub use keys::{KEY_BYTES_MAX, KEY_CHANGES_MAX, KEYS_MAX, KeyChange, KeyRange};
 pub use memory::MemoryStore;

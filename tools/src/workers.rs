@@ -1,4 +1,4 @@
-//! Tools and models elsewhere: a worker is a process, in any language, that takes calls over NATS. docs/guides/workers.md
+//! Tools elsewhere: a worker is a process, in any language, that takes calls over NATS. docs/guides/workers.md
 //! describes the protocol.
 //!
 //! ```text
@@ -26,14 +26,12 @@ use futures_util::future::BoxFuture;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::text;
 use rethread_events::tool::Recovery;
-use rethread_events::trace_context::TraceParent;
 use serde_json::Value;
 use tokio::sync::OnceCell;
-use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{Tool, ToolContext};
 
-pub use serve::{Handlers, Served, WorkerError, WorkerOptions, serve};
+pub use serve::{Served, WorkerError, WorkerOptions, serve};
 
 /// The longest name of a pool, and the longest prefix, in bytes.
 const NAME_BYTES_MAX: usize = 64;
@@ -125,41 +123,10 @@ fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What a worker does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Work {
-    Tool,
-    Model,
+/// The subject on which the calls of a tool are published.
+fn subject(prefix: &str, pool: &str, name: &str) -> String {
+    format!("{prefix}.tool.{pool}.{name}")
 }
-
-/// The subject on which the calls of a tool, or of a model, are published.
-fn subject(prefix: &str, work: Work, pool: &str, name: &str) -> String {
-    let work = match work {
-        Work::Tool => "tool",
-        Work::Model => "model",
-    };
-    format!("{prefix}.{work}.{pool}.{name}")
-}
-
-/// A question to a model of a worker.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelCall {
-    /// The model, by the name under which the worker has it: 1 to 64 letters, digits, `-` and `_`.
-    pub model: String,
-    /// The question, as JSON: what `rethread llm call --request` reads.
-    pub request: Value,
-    /// The same for every attempt at the question.
-    pub key: String,
-    /// The number of the attempt, from 1.
-    pub attempt: u32,
-    /// The span of the call.
-    pub traceparent: Option<TraceParent>,
-}
-
-/// Answers questions to a model for a worker: returns the answer as JSON, what `rethread llm call --json` prints, and sends
-/// pieces of it on the way, if the question asks for them.
-pub type ModelHandler =
-    Arc<dyn Fn(ModelCall, UnboundedSender<Value>) -> BoxFuture<'static, Result<Value, ExecutionError>> + Send + Sync>;
 
 type Connect = dyn Fn() -> BoxFuture<'static, Result<Client, String>> + Send + Sync;
 
@@ -219,24 +186,6 @@ impl Workers {
         tool.placed(move |arguments, cx, recovery| {
             call::place(workers.clone(), name.clone(), pool.clone(), recovery, arguments, cx)
         })
-    }
-
-    /// Asks a model of a worker in this pool. The answer is JSON, and so are the pieces before it. If the future is dropped, the
-    /// worker stops.
-    ///
-    /// # Errors
-    /// Those of the worker; `overloaded` if no worker took the question in time, `connection` if no server of NATS can be
-    /// reached or the worker was lost, `too_large` if the question does not fit a message.
-    pub async fn ask_model(
-        &self,
-        pool: &str,
-        call: ModelCall,
-        pieces: &mut (dyn FnMut(Value) + Send),
-    ) -> Result<Value, ExecutionError> {
-        for name in [pool, &call.model] {
-            check_name(name).map_err(|fault| ExecutionError::new(ErrorKind::Configuration, fault))?;
-        }
-        call::model(self, pool, call, pieces).await
     }
 
     async fn client(&self) -> Result<&Client, ExecutionError> {

@@ -79,8 +79,6 @@ pub(crate) enum Kind {
     Busy,
     /// The server is stopping.
     Stopping,
-    /// Another process has the log.
-    StandingBy,
     /// The request timed out.
     Timeout,
     /// The disk is full.
@@ -131,7 +129,6 @@ impl Kind {
             Self::Internal => ("internal", 500, "Internal error"),
             Self::Busy => ("busy", 503, "Server busy"),
             Self::Stopping => ("stopping", 503, "Server stopping"),
-            Self::StandingBy => ("standing-by", 503, "Server standing by"),
             Self::Timeout => ("timeout", 504, "Timeout"),
             Self::LogMoved => ("log-moved", 503, "Log moved"),
             Self::LogLost => ("log-lost", 503, "Log taken over"),
@@ -144,7 +141,7 @@ impl Kind {
     /// The seconds after which the same request may succeed, if it may.
     const fn retry_after_s(self) -> Option<u16> {
         match self {
-            Self::Busy | Self::KeyInProgress | Self::StandingBy => Some(1),
+            Self::Busy | Self::KeyInProgress => Some(1),
             Self::Stopping | Self::Timeout | Self::LogLost | Self::LogStopped => Some(2),
             Self::DiskFull | Self::LogMoved => Some(30),
             _ => None,
@@ -156,13 +153,9 @@ impl Kind {
     /// What the client does next, where the status alone does not say it.
     const fn next_move(self) -> Option<&'static str> {
         match self {
-            Self::Busy
-            | Self::Stopping
-            | Self::StandingBy
-            | Self::LogMoved
-            | Self::LogLost
-            | Self::LogStopped
-            | Self::DiskFull => Some("retry"),
+            Self::Busy | Self::Stopping | Self::LogMoved | Self::LogLost | Self::LogStopped | Self::DiskFull => {
+                Some("retry")
+            }
             Self::InDoubt => Some("read_again"),
             _ => None,
         }

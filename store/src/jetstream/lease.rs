@@ -7,8 +7,7 @@ use async_nats::jetstream::kv::{self, CreateErrorKind, Store};
 use bytes::Bytes;
 
 use super::connection::{Connection, patiently, unavailable};
-use super::options::{JetStreamOptions, Standby};
-use super::replica::network;
+use super::options::JetStreamOptions;
 use crate::error::StoreError;
 
 const KEY: &str = "writer";
@@ -26,28 +25,22 @@ pub(super) struct Lease {
 }
 
 /// The id of the replica comes first: whoever has its folder locked may take over from an earlier process there. Then the name
-/// of the process, and its network after a line end.
+/// of the process.
 fn value(replica: &[u8; 16], connection: &Connection) -> Bytes {
     let mut value = replica.to_vec();
     value.extend_from_slice(connection.name_of_process().as_bytes());
-    if let Some(network) = network() {
-        value.extend_from_slice(format!("\n{network}").as_bytes());
-    }
     value.into()
 }
 
-/// The process that has a lease, and whether it is in the network of this one.
-fn holder(value: &[u8]) -> (String, bool) {
-    let text = String::from_utf8_lossy(value.get(16..).unwrap_or_default());
-    let (name, of) = text.split_once('\n').unwrap_or((&text, ""));
-    (name.to_owned(), network().is_some_and(|own| own == of))
+/// The process that has a lease.
+fn holder(value: &[u8]) -> String {
+    String::from_utf8_lossy(value.get(16..).unwrap_or_default()).into_owned()
 }
 
 impl Lease {
     /// Takes the lease, once the one of another process has run out.
     ///
-    /// Errors: `Locked` if another process renews it, unless this one stands by; `Closed` if that has ended, or `check` says
-    /// so.
+    /// Errors: `Locked` if another process renews it, and those of `check`.
     pub(super) async fn take(
         connection: &Connection,
         options: &JetStreamOptions,
@@ -58,13 +51,10 @@ impl Lease {
         let duration = duration(connection, &bucket).await?;
         let value = value(replica, connection);
         let deadline = Instant::now() + duration + duration / 2;
-        let is_late = || options.standby.is_none() && Instant::now() > deadline;
+        let is_late = || Instant::now() > deadline;
         let mut is_said = false;
         loop {
             check()?;
-            if options.standby.as_ref().is_some_and(Standby::is_ended) {
-                return Err(StoreError::Closed);
-            }
             let error = match bucket.create(KEY, value.clone()).await {
                 Ok(revision) => return Ok(Self { bucket, revision, value, duration, is_lost: false }),
                 Err(error) => error,
@@ -72,7 +62,7 @@ impl Lease {
             if error.kind() != CreateErrorKind::AlreadyExists && is_late() {
                 return Err(connection.unavailable(&error));
             }
-            let (holder, is_near) = match bucket.entry(KEY).await {
+            let holder = match bucket.entry(KEY).await {
                 Ok(Some(entry)) if entry.value.starts_with(replica) => {
                     // The process that had it has ended: this one has locked its folder.
                     if let Ok(revision) = bucket.update(KEY, value.clone(), entry.revision).await {
@@ -88,18 +78,13 @@ impl Lease {
             if is_late() {
                 return Err(StoreError::Locked { path: connection.address.clone().into(), holder });
             }
-            match &options.standby {
-                _ if holder.is_empty() => {}
-                Some(standby) => standby.set_holder(holder, is_near),
-                None if is_said => {}
-                None => {
-                    is_said = true;
-                    let max_s = (duration + duration / 2).as_secs();
-                    tracing::warn!(
-                        target: "rethread_store::waiting",
-                        "{holder} has the log; waiting up to {max_s} s for its lease to run out"
-                    );
-                }
+            if !holder.is_empty() && !is_said {
+                is_said = true;
+                let max_s = (duration + duration / 2).as_secs();
+                tracing::warn!(
+                    target: "rethread_store::waiting",
+                    "{holder} has the log; waiting up to {max_s} s for its lease to run out"
+                );
             }
             tokio::time::sleep(PAUSE).await;
         }

@@ -70,7 +70,7 @@ pub(super) struct Membership {
 impl Membership {
     /// Writes the log alone from here on. The caller has the lease.
     ///
-    /// Errors: `Locked` if processes that joined still report after one and a half times a lease, unless this one stands by, or
+    /// Errors: `Locked` if processes that joined still report after one and a half times a lease, or
     /// if another one took it over; `Closed`.
     pub(super) async fn take_over(&self, options: &JetStreamOptions) -> Result<(), StoreError> {
         let bucket = patiently(|| lease::open(&self.connection, options)).await?;
@@ -82,7 +82,7 @@ impl Membership {
             }
             for member in members.members.values().filter(|member| !member.is_alone && member.replica != self.replica) {
                 while nodes::is_there(&self.connection, options, &member.replica).await? {
-                    self.wait_for(options, &member.holder, until)?;
+                    self.wait_for(&member.holder, until)?;
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -98,7 +98,7 @@ impl Membership {
 
     /// Writes the log beside others from here on.
     ///
-    /// Errors: `Locked` if a process has it alone, unless this one stands by for as long.
+    /// Errors: `Locked` if a process has it alone.
     pub(super) async fn join(&self, options: &JetStreamOptions) -> Result<(), StoreError> {
         let mut lease = None;
         let joined = self.change(async |members| {
@@ -205,17 +205,9 @@ impl Membership {
     }
 
     /// Whether to wait longer for a process that has the log.
-    fn wait_for(&self, options: &JetStreamOptions, holder: &str, until: Instant) -> Result<(), StoreError> {
+    fn wait_for(&self, holder: &str, until: Instant) -> Result<(), StoreError> {
         self.queue.check_open()?;
-        match &options.standby {
-            Some(standby) if standby.is_ended() => Err(StoreError::Closed),
-            Some(standby) => {
-                standby.set_holder(holder.into(), false);
-                Ok(())
-            }
-            None if Instant::now() > until => Err(self.locked(holder.into())),
-            None => Ok(()),
-        }
+        if Instant::now() > until { Err(self.locked(holder.into())) } else { Ok(()) }
     }
 
     fn locked(&self, holder: String) -> StoreError {

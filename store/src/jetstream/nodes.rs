@@ -60,7 +60,7 @@ pub struct StreamServer {
 pub struct StreamNode {
     /// What it is, with its process id.
     pub name: String,
-    /// Whether it has the log; otherwise it stands by, or waits for it.
+    /// Whether it has the log; otherwise it waits for it.
     pub has_log: bool,
     /// How many messages of the stream its replica lacks, when it reported last.
     pub lag: u64,

@@ -1,9 +1,6 @@
 //! The options of a log in a JetStream stream.
 
-use std::sync::Arc;
 use std::time::Duration;
-
-use parking_lot::Mutex;
 
 use super::between::PREFIX;
 use super::servers::NatsServers;
@@ -28,9 +25,6 @@ pub struct JetStreamOptions {
     /// How long the lease of a process that ended without closing the log keeps others out, if the log is created:
     /// at least one second.
     pub lease: Duration,
-    /// Waits for as long as another process has the lease; otherwise its lease has to run out within one and a half times
-    /// its duration.
-    pub standby: Option<Standby>,
     /// Who else may have the log open.
     pub access: Access,
     /// The options of the replica. Its `sync` is ignored.
@@ -50,45 +44,6 @@ pub enum Access {
     Read,
 }
 
-/// A process that waits to take the log over from another one. Its replica follows the stream meanwhile. Copies are of the
-/// same wait.
-#[derive(Debug, Clone, Default)]
-pub struct Standby(Arc<Mutex<Wait>>);
-
-#[derive(Debug, Default)]
-struct Wait {
-    is_ended: bool,
-    holder: Option<String>,
-    is_near: bool,
-}
-
-impl Standby {
-    /// Ends the wait: opening the log fails with `Closed` within a second, unless it has the lease already.
-    pub fn end(&self) {
-        self.0.lock().is_ended = true;
-    }
-
-    /// The process that has the log, as far as it is known.
-    pub fn holder(&self) -> Option<String> {
-        self.0.lock().holder.clone()
-    }
-
-    pub(super) fn is_ended(&self) -> bool {
-        self.0.lock().is_ended
-    }
-
-    /// Whether that process is in the network of this one, so that a loopback address is the same for both. False as long as
-    /// that is not known.
-    pub fn is_holder_near(&self) -> bool {
-        self.0.lock().is_near
-    }
-
-    pub(super) fn set_holder(&self, holder: String, is_near: bool) {
-        let mut wait = self.0.lock();
-        (wait.holder, wait.is_near) = (Some(holder), is_near);
-    }
-}
-
 impl JetStreamOptions {
     /// The defaults for a stream: one server stores it, writes wait 30 s, a lease lasts 6 s.
     pub fn new(servers: impl Into<String>, stream: impl Into<String>) -> Self {
@@ -99,7 +54,6 @@ impl JetStreamOptions {
             replicas: 1,
             write_timeout: Duration::from_secs(30),
             lease: Duration::from_secs(6),
-            standby: None,
             access: Access::default(),
             replica: Options::default(),
         }

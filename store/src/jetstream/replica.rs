@@ -164,14 +164,6 @@ fn boot() -> String {
     if id.trim().is_empty() { UNKNOWN.into() } else { id.trim().into() }
 }
 
-/// The network in which a loopback address of this process is one: the start of the system, and its namespace. `None` if the
-/// system does not say.
-pub(super) fn network() -> Option<String> {
-    let boot = Some(boot()).filter(|boot| boot != UNKNOWN)?;
-    let namespace = std::fs::read_link("/proc/self/ns/net").ok()?;
-    Some(format!("{boot} {}", namespace.to_str()?))
-}
-
 /// Everything in a folder is on the disk when it returns.
 fn sync_all(folder: &Path) -> Result<(), StoreError> {
     let failed = |source| failed(folder, source);

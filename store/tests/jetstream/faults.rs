@@ -6,7 +6,7 @@ use futures::executor::block_on;
 use rethread_events::ids::Position;
 use rethread_store::testing::nats::{Servers, program};
 use rethread_store::testing::{append, put, texts, thread};
-use rethread_store::{Access, JetStreamOptions, JetStreamStore, LogReader, Standby, Store, StoreError};
+use rethread_store::{Access, JetStreamOptions, LogReader, Store, StoreError};
 
 use super::{ONE, assert_same, open, options, own};
 
@@ -123,49 +123,6 @@ fn process_that_lost_the_log_writes_nothing() {
     let fresh = tempfile::tempdir().unwrap();
     let filled = open(fresh.path(), &options);
     assert_eq!(texts(&filled, thread(1)), ["before", "after"]);
-}
-
-#[test]
-fn log_is_handed_on_to_a_process_that_stands_by() {
-    let Some(options) = options(&ONE) else { return };
-    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let store = open(first.path(), &options);
-    put(&store, append(thread(1), 0, &["a"])).unwrap();
-    let standby = Standby::default();
-    let waiting = JetStreamOptions { standby: Some(standby.clone()), ..options.clone() };
-    let dir = second.path().to_owned();
-    let opened = std::thread::spawn(move || JetStreamStore::open(dir, waiting));
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while standby.holder().is_none() {
-        assert!(Instant::now() < deadline && !opened.is_finished());
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    // For longer than others wait.
-    let patience = Instant::now() + options.lease * 2;
-    let mut next = 1;
-    while Instant::now() < patience {
-        put(&store, append(thread(1), next, &["b"])).unwrap();
-        next += 1;
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    assert!(!opened.is_finished());
-    drop(store);
-    let store = opened.join().unwrap().unwrap();
-    assert_eq!(texts(&store, thread(1)).len() as u64, next);
-    put(&store, append(thread(1), next, &["c"])).unwrap();
-
-    // One that is not to wait any more gives up, and leaves the log alone.
-    let standby = Standby::default();
-    let waiting = JetStreamOptions { standby: Some(standby.clone()), ..options.clone() };
-    let dir = first.path().to_owned();
-    let opened = std::thread::spawn(move || JetStreamStore::open(dir, waiting));
-    while standby.holder().is_none() {
-        assert!(Instant::now() < deadline && !opened.is_finished());
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    standby.end();
-    assert!(matches!(opened.join().unwrap(), Err(StoreError::Closed)));
-    put(&store, append(thread(1), next + 1, &["d"])).unwrap();
 }
 
 #[test]

@@ -14,8 +14,8 @@ nodes:
     parallel:
       mode: any
       branches:
-        slow: {nodes: [{id: spends, llm: {profile_id: main, user_prompt: one}}, {id: hold, wait: {for_ms: 604800000}}]}
-        fast: {nodes: [{id: x, llm: {profile_id: main, user_prompt: CALL list_folder, tool_mode: auto, available_tools: [list_folder]}}]}
+        slow: {nodes: [{id: spends, llm: {profile_id: main, user_prompt: one}}, {id: says, tool: {tool_name: write_file, parameters: {path: spent, content: x}}}, {id: hold, wait: {for_ms: 604800000}}]}
+        fast: {nodes: [{id: sees, retry: {max_attempts: 100, backoff_ms: 20, backoff_ms_max: 1000, on: [not_found, failed]}, tool: {tool_name: read_file, parameters: {path: spent}}}, {id: x, llm: {profile_id: main, user_prompt: CALL list_folder, tool_mode: auto, available_tools: [list_folder]}}]}
   - {id: lead, llm: {profile_id: main, system_prompt: S., user_prompt: CALL helper, agents: [helper]}}
   - {id: route, condition: {judge: It is an answer., then: good, else: bad}}
   - {id: good, llm: {profile_id: main, system_prompt: S., user_prompt: last}}
@@ -87,7 +87,7 @@ fn all_commands_give_the_same_figures() {
     for protocol in Protocol::ALL {
         let lane = priced(protocol, protocol.model(), "");
         lane.workflow("everything", EVERYTHING);
-        let ran = lane.run("run everything.yaml --json --input x").ok().json();
+        let ran = lane.run("run everything.yaml --json --input x --allow-write").ok().json();
         let figures_of_run = figures("run", &ran);
         let [cost, input, output] = same_figures(&lane);
         assert_eq!([cost, input, output], figures_of_run, "{protocol:?}");

@@ -12,5 +12,4 @@ mod kill;
 mod kill_graphs;
 mod mcp_reference;
 mod stream;
-mod takeover;
 mod workers;

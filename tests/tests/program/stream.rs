@@ -150,78 +150,24 @@ fn server_is_ready_while_the_servers_of_its_log_are() {
 }
 
 #[test]
-fn server_that_stands_by_goes_on_with_the_threads_of_a_killed_one() {
+fn cluster_and_doctor_say_who_has_the_log() {
     let Some(servers) = servers() else { return };
-    let (one, other, person) = (machine(&servers), machine(&servers), Scene::new());
-    person.write("slow.yaml", WORKFLOW);
-    other.write("script.yaml", script(0));
-    let serve = |scene: &Scene| Running::start(scene.command(["serve", "--listen", "127.0.0.1:0", "--standby"]));
-    let mut first = serve(&one);
-    let at_first = address(&first.wait_until_said("serving "));
-    let mut second = serve(&other);
-    let said = second.wait_until_said("standing by at ");
-    assert!(said.contains(&format!("rethread serve at http://{at_first}")), "{said}");
-    let at_second = address(&said);
-    wait_until_readiness(&at_second, 503);
-    person.run(&format!("threads --server http://{at_second}")).ok();
-
-    let mut running = Running::start(person.command(["run", "slow.yaml", "--server", &format!("http://{at_first}")]));
-    running.wait_until_said("list_folder");
-    let events = |address: &str| person.run(&format!("events last --jsonl --server http://{address}")).stdout;
-    let wait_for = |address: &str, event: &str| {
-        let deadline = Instant::now() + Duration::from_secs(120);
-        while !events(address).contains(event) {
-            assert!(Instant::now() < deadline, "there is never {event}");
-        }
-    };
-    wait_for(&at_first, "TOOL_EXECUTION_COMPLETED");
-    first.kill();
-    wait_until_readiness(&at_second, 200);
-    wait_for(&at_second, "THREAD_COMPLETED");
-    assert_eq!(events(&at_second).matches("\"TOOL_EXECUTION_REQUEST\"").count(), 1);
-    drop(running);
-
-    // One that is stopped hands the log on.
-    let mut first = serve(&one);
-    let at_first = address(&first.wait_until_said("standing by at "));
-    second.signal("TERM");
-    second.end().ok();
-    wait_until_readiness(&at_first, 200);
-    wait_for(&at_first, "THREAD_COMPLETED");
-    // One that stands by ends when it is asked to.
-    let mut third = serve(&other);
-    let standing_by = third.wait_until_said("standing by at ");
-    let nodes = |of: &Scene| {
-        let status = of.run("cluster --json").ok().json();
-        let nodes = status["nodes"].as_array().unwrap().clone();
-        nodes.into_iter().map(|node| (node["has_log"].as_bool().unwrap(), node["name"].to_string())).collect::<Vec<_>>()
-    };
-    wait_until("both are listed", || nodes(&other).len() == 2);
-    // Requests to the one that stands by are passed on; what is about itself is not.
-    let standing_by = format!("--server http://{}", address(&standing_by));
-    let listed = |server: &str| person.run(&format!("threads --json {server}")).ok().json();
-    assert_eq!(listed(&standing_by), listed(&format!("--server http://{at_first}")));
-    let hello = root().join("docs/examples/hello.yaml");
-    person.run(&format!("run {} --input Ada {standing_by}", hello.display())).ok();
-    let followed = person.run(&format!("events last --jsonl {standing_by}")).ok().stdout;
-    assert!(followed.contains("THREAD_COMPLETED"), "{followed}");
-    person.run(&format!("show 01a00000-0000-7000-8000-000000000000 {standing_by}")).code(5);
-    let listed = nodes(&other);
-    assert!(listed[0].0 && listed[0].1.contains(&at_first), "{listed:?}");
-    assert!(!listed[1].0, "{listed:?}");
+    let (one, other) = (machine(&servers), machine(&servers));
+    let mut serving = Running::start(one.command(["serve", "--listen", "127.0.0.1:0"]));
+    let address = address(&serving.wait_until_said("serving "));
+    wait_until_readiness(&address, 200);
+    let status = other.run("cluster --json").ok().json();
+    let nodes = status["nodes"].as_array().unwrap();
+    assert!(nodes.len() == 1 && nodes[0]["has_log"] == true, "{status}");
+    assert!(nodes[0]["name"].as_str().unwrap().contains(&address), "{status}");
     let shown = other.run("cluster").ok().stdout;
-    assert!(
-        shown.contains(": has the log") && shown.contains(": stands by") && shown.contains("NATS 2.15.1"),
-        "{shown}"
-    );
+    assert!(shown.contains(": has the log") && shown.contains("NATS 2.15.1"), "{shown}");
     let doctor = other.run("doctor").ok().stdout;
     assert!(doctor.contains("ok       stream of the log: NATS 2.15.1, one server; rethread serve at"), "{doctor}");
-    third.signal("TERM");
-    third.end().ok();
-    wait_until("one is listed", || nodes(&other).len() == 1);
-    wait_until_readiness(&at_first, 200);
-    let alone = person.run("serve --listen 127.0.0.1:0 --standby").code(2);
+    let alone = Scene::new().run("serve --listen 127.0.0.1:0 --shared").code(2);
     assert!(alone.stderr.contains("--store"), "{alone}");
+    serving.signal("TERM");
+    serving.end().ok();
 }
 
 /// A log in a folder, with a thread that waits and a schedule, as an orderly end leaves it or as a killed process does.
@@ -395,36 +341,34 @@ fn script_starts_three_servers_and_one_of_them_may_be_killed() {
     script.wait_for("three servers: ");
     let cluster = Cluster(Some(script));
     let url = format!("nats://127.0.0.1:{},127.0.0.1:{},127.0.0.1:{}/agents", ports[3], ports[4], ports[5]);
-    // The process that has the log and its port, once the others stand by.
-    let holder = || {
+    // The ports and processes that have the log.
+    let nodes = || {
         let status = Running::start(scene.command(["cluster", "--json", "--store", &url])).end();
-        let status = (status.code == Some(0)).then(|| status.json())?;
-        let nodes = status["nodes"].as_array()?.iter().map(|node| node["name"].as_str().unwrap().to_owned());
-        let (nodes, has_log) = (nodes.collect::<Vec<_>>(), status["nodes"][0]["has_log"].as_bool()?);
-        let port = address(nodes.first()?).trim_end_matches(',').rsplit(':').next()?.to_owned();
-        let pid = nodes[0].rsplit("pid ").next()?.to_owned();
-        (nodes.len() == 3 && has_log && status["servers"].as_array()?.len() == 3).then_some((port, pid))
+        let status = if status.code == Some(0) { status.json() } else { serde_json::Value::Null };
+        let has_log = status["nodes"].as_array().into_iter().flatten().filter(|node| node["has_log"] == true);
+        let names = has_log.map(|node| node["name"].as_str().unwrap().to_owned());
+        let parts = names.map(|name| {
+            let port = address(&name).trim_end_matches(',').rsplit(':').next().unwrap().to_owned();
+            (port, name.rsplit("pid ").next().unwrap().to_owned())
+        });
+        parts.collect::<Vec<_>>()
     };
-    let mut first = None;
-    wait_until("one has the log, and two stand by", || {
-        first = holder();
-        first.is_some()
+    let mut all = Vec::new();
+    wait_until("all three have the log", || {
+        all = nodes();
+        all.len() == 3
     });
-    let (port, pid) = first.unwrap();
-    wait_until_readiness(&format!("127.0.0.1:{port}"), 200);
-    let server = format!("--server http://127.0.0.1:{port}");
+    let at = |port: &str| format!("127.0.0.1:{port}");
+    all.iter().for_each(|(port, _)| wait_until_readiness(&at(port), 200));
     let hello = root().join("docs/examples/hello.yaml");
-    scene.run(&format!("run {} --input Ada {server}", hello.display())).ok();
-    assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
-    // It is started again, and stands by.
-    let mut next = None;
-    wait_until("another one has the log", || {
-        next = holder().filter(|(_, found)| *found != pid);
-        next.is_some()
+    scene.run(&format!("run {} --input Ada --server http://{}", hello.display(), at(&all[0].0))).ok();
+    assert!(Command::new("kill").args(["-9", &all[0].1]).status().unwrap().success());
+    // It is started again.
+    wait_until("another process is in its place", || {
+        let now = nodes();
+        now.len() == 3 && now.iter().all(|(_, pid)| *pid != all[0].1)
     });
-    let (port, _) = next.unwrap();
-    wait_until_readiness(&format!("127.0.0.1:{port}"), 200);
-    let threads = scene.run(&format!("threads --json --server http://127.0.0.1:{port}")).ok().json();
+    let threads = scene.run(&format!("threads --json --server http://{}", at(&all[1].0))).ok().json();
     assert_eq!(threads.as_array().unwrap().len(), 1);
     drop(cluster);
     for port in ports {

@@ -279,67 +279,9 @@ asyncio.run(main())
     far.run("worker --url nats://127.0.0.1:1 absent").code(5).says("there is no tool `absent` here");
     far.run("worker --url nats://127.0.0.1:1 write_file").code(5).says("--allow-write");
     far.run("worker list_folder").code(2).says("give --url");
+    far.run("worker").code(2).says("TOOL");
     far.run("worker --url http://127.0.0.1 list_folder").code(2).says("write nats://HOST:PORT");
     far.run("worker --url nats://127.0.0.1:1 list_folder").code(1).says("nats://127.0.0.1:1");
-}
-
-#[test]
-fn worker_asks_a_model_and_sends_its_answer_in_pieces() {
-    let Some(world) = World::new() else { return };
-    let (scene, far) = (Scene::new(), Scene::new());
-    let model = "[profiles.big]\nprovider = \"mock\"\nmodel = \"m\"\nscript_file = \"script.yaml\"\n";
-    far.write("rethread.toml", model);
-    let script = |delay_ms: u64| {
-        let text = "one two three four five six seven eight nine ten";
-        far.write("script.yaml", format!("answers:\n- {{text: {text}, chunk_delay_ms: {delay_ms}}}\n"));
-    };
-    script(30);
-    let describe = far.run("worker --describe --models big").ok().stdout;
-    let table = format!("[workers]\nurl = \"{}\"\nheartbeat_ms = 100\nlost_after_ms = 1000\n", world.url());
-    scene.write("rethread.toml", format!("{table}{describe}"));
-    let node = "{provider: big, model: m, user_prompt: Count., stream: true}";
-    scene.write("ask.yaml", format!(
-        "version: \"1\"\nname: ask\nnodes:\n  - id: ask\n    llm: {node}\n    retry: {{max_attempts: 3, backoff_ms: 10}}\n"
-    ));
-    scene.run("validate ask.yaml").ok();
-    let worker = || {
-        let mut worker = Running::start(far.command(["worker", "--url", &world.url(), "--models", "big"]));
-        worker.wait_until_said(" runs big for pool default");
-        worker
-    };
-    let mut first = worker();
-    let ran = scene.run("run ask.yaml").ok();
-    assert!(ran.stdout.contains("nine ten"), "{ran}");
-    let events = scene.run("events last --jsonl").ok().lines();
-    let pieces: Vec<_> = events.iter().filter(|event| event["type"] == "LLM_EXECUTION_PROGRESS").collect();
-    let said: String = pieces.iter().filter_map(|event| event["data"]["text"].as_str()).collect();
-    assert_eq!(said, "one two three four five six seven eight nine ten");
-    assert!(pieces.len() > 1, "{pieces:?}");
-    first.wait_until_said("big");
-    // A question whose worker is killed is asked again of another one.
-    script(300);
-    first.signal("TERM");
-    first.end().ok();
-    let dies = worker();
-    scene.remove_data_dir();
-    let asks = Running::start(scene.command(["run", "ask.yaml"]));
-    let deadline = Instant::now() + PATIENCE;
-    while !scene.run("events last").stdout.contains("LLM_EXECUTION_PROGRESS") {
-        assert!(Instant::now() < deadline, "no piece of an answer comes");
-    }
-    dies.signal("KILL");
-    script(1);
-    let _second = worker();
-    let ran = asks.end().ok();
-    assert!(ran.stdout.contains("nine ten"), "{ran}");
-    let events = scene.run("events last --jsonl").ok().lines();
-    let failed = events.iter().find(|event| event["type"] == "LLM_EXECUTION_FAILED").unwrap();
-    assert_eq!(failed["data"]["error"]["kind"], "connection");
-    dies.end();
-    // No key, no profile, no name.
-    far.run("worker --url nats://127.0.0.1:1 --models absent").code(5).says("absent");
-    far.run("worker --describe --models absent").code(5).says("absent");
-    far.run("worker").code(2).says("TOOL");
 }
 
 /// Those that docs/guides/workers.md lists.
@@ -394,9 +336,6 @@ fn bad_table_of_workers_is_refused_with_the_place() {
     fault("[workers.tools.x]\ndescription = \"x\"", "workers.url: no server of NATS is named");
     fault(&format!("{url}heartbeat_ms = 1"), "workers.heartbeat_ms: must be at least 100");
     fault(&format!("{url}prefix = \"a.b\""), "workers.prefix: `a.b`");
-    fault(&format!("{url}[workers.models.openai]"), "workers.models.openai: that is the name of a provider");
-    fault(&format!("{url}[workers.models.x]\npol = \"a\""), "unknown field `pol`");
-    fault("[workers.models.x]", "workers.url: no server of NATS is named");
     fault(&format!("{url}[workers.tools.x]\ndescription = \"x\"\npool = \"*\""), "workers.tools.x.pool: `*`");
     fault(&format!("{url}[workers.tools.x]\ndescription = \"x\"\ntimeout = 1"), "unknown field `timeout`");
     fault("[workers]\nurl = \"nats://127.0.0.1:1/stream\"", "workers.url: a stream is named");

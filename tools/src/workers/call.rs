@@ -7,7 +7,6 @@ use async_nats::{Client, Message, StatusCode, Subscriber};
 use futures_util::{FutureExt as _, StreamExt as _};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::json::Json;
-use rethread_events::labels::Labels;
 use rethread_events::message::Part;
 use rethread_events::tool::Recovery;
 use serde_json::Value;
@@ -15,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::message::{Call, FromWorker, PROTOCOL, ToWorker, decode, encode};
-use super::{ModelCall, Pool, Work, Workers, lost, subject};
+use super::{Pool, Workers, lost, subject};
 use crate::tool::{Answer, Placed};
 use crate::{ToolContext, ToolOutput};
 
@@ -37,69 +36,36 @@ pub(super) async fn place(
     cx: ToolContext,
 ) -> Result<Placed, ExecutionError> {
     let pool = pool.of(&cx)?.to_owned();
+    let (options, millis) = (&workers.0.options, |duration: Duration| duration.as_millis() as u64);
     let call = Call {
+        protocol: PROTOCOL,
         tool,
         arguments,
         key: cx.key.to_string(),
         attempt: cx.attempt,
         recovery,
         // The registry sets it.
-        timeout_ms: cx.timeout.unwrap_or_default().as_millis() as u64,
+        timeout_ms: millis(cx.timeout.unwrap_or_default()),
+        heartbeat_ms: millis(options.heartbeat),
+        lost_after_ms: millis(options.lost_after),
         thread: cx.thread,
         labels: (*cx.labels).clone(),
         traceparent: cx.traceparent.map(|span| span.to_string()),
-        ..workers.call()
     };
-    let (attempt, offer) = begin(&workers, Work::Tool, &pool, call, cx).await?;
+    let (attempt, offer) = begin(&workers, &pool, call, cx).await?;
     Ok(attempt.run(offer).boxed())
 }
 
-/// Asks a worker for the answer of a model, and passes its pieces on. Dropped, it tells the worker to stop.
-pub(super) async fn model(
-    workers: &Workers,
-    pool: &str,
-    asked: ModelCall,
-    pieces: &mut (dyn FnMut(Value) + Send),
-) -> Result<Value, ExecutionError> {
-    let ModelCall { model, request, key, attempt, traceparent } = asked;
-    let traceparent = traceparent.map(|span| span.to_string());
-    let call = Call { tool: model, arguments: request, key, attempt, traceparent, ..workers.call() };
-    let (attempt, offer) = begin(workers, Work::Model, pool, call, pieces).await?;
-    attempt.run(offer).await.map(|answer| answer.value.map(Json::into_value).unwrap_or_default())
-}
-
-impl Workers {
-    /// A call of nothing, by these options.
-    fn call(&self) -> Call {
-        let (options, millis) = (&self.0.options, |duration: Duration| duration.as_millis() as u64);
-        Call {
-            protocol: PROTOCOL,
-            tool: String::new(),
-            arguments: Value::Null,
-            key: String::new(),
-            attempt: 1,
-            recovery: Recovery::Safe,
-            timeout_ms: 0,
-            heartbeat_ms: millis(options.heartbeat),
-            lost_after_ms: millis(options.lost_after),
-            thread: None,
-            labels: Labels::new(),
-            traceparent: None,
-        }
-    }
-}
-
 /// Finds a worker that offers to run a call. Returns its offer.
-async fn begin<L: CallObserver>(
+async fn begin(
     workers: &Workers,
-    work: Work,
     pool: &str,
     call: Call,
-    mut observer: L,
-) -> Result<(Attempt<L>, Message), ExecutionError> {
+    cx: ToolContext,
+) -> Result<(Attempt, Message), ExecutionError> {
     let options = &workers.0.options;
     let (tool, recovery) = (&call.tool, call.recovery);
-    let subject = subject(&options.prefix, work, pool, tool);
+    let subject = subject(&options.prefix, pool, tool);
     let payload = encode(&call);
     let client = workers.client().await?;
     let payload_max = client.max_payload().saturating_sub(HEADER_BYTES);
@@ -123,14 +89,14 @@ async fn begin<L: CallObserver>(
             published.map_err(|error| unreachable(&error))?;
             match open.offer(OFFER_MAX.min(deadline - Instant::now())).await {
                 Ok((worker, offer)) => {
-                    return Ok((Attempt { open, worker, recovery, observer, lost_after: options.lost_after }, offer));
+                    return Ok((Attempt { open, worker, recovery, cx, lost_after: options.lost_after }, offer));
                 }
                 Err(absent) => why = absent,
             }
         }
         if said != Some(why) {
             said = Some(why);
-            observer.progress(format!("waits for a worker of the pool `{pool}`: {why}"));
+            cx.progress.say(format!("waits for a worker of the pool `{pool}`: {why}"));
         }
         if Instant::now() + pause >= deadline {
             let waited = options.wait.as_millis();
@@ -217,74 +183,16 @@ async fn answer(client: &Client, message: &Message, answer: &ToWorker) {
     }
 }
 
-/// Observes a call on the side of the caller.
-trait CallObserver {
-    fn is_cancelled(&self) -> bool;
-
-    /// Receives a progress message for people.
-    fn progress(&mut self, text: String);
-
-    /// Receives a piece of the answer of a model.
-    fn piece(&mut self, piece: Value);
-
-    /// Marks an error of a call that changed nothing.
-    fn not_started(&self, error: ExecutionError) -> ExecutionError;
-
-    /// Returns whether a call may fail with this kind of error.
-    fn is_expected_error(kind: ErrorKind) -> bool;
-}
-
-impl CallObserver for ToolContext {
-    fn is_cancelled(&self) -> bool {
-        self.cancel.is_cancelled()
-    }
-
-    fn progress(&mut self, text: String) {
-        self.progress.say(text);
-    }
-
-    fn piece(&mut self, _piece: Value) {}
-
-    fn not_started(&self, error: ExecutionError) -> ExecutionError {
-        Self::not_started(self, error)
-    }
-
-    fn is_expected_error(kind: ErrorKind) -> bool {
-        is_of_tools(kind)
-    }
-}
-
-impl CallObserver for &mut (dyn FnMut(Value) + Send) {
-    /// It is dropped.
-    fn is_cancelled(&self) -> bool {
-        false
-    }
-
-    fn progress(&mut self, _text: String) {}
-
-    fn piece(&mut self, piece: Value) {
-        self(piece);
-    }
-
-    fn not_started(&self, error: ExecutionError) -> ExecutionError {
-        error
-    }
-
-    fn is_expected_error(_kind: ErrorKind) -> bool {
-        true
-    }
-}
-
 /// An attempt that a worker offered to run.
-struct Attempt<L> {
+struct Attempt {
     open: Open,
     worker: String,
     recovery: Recovery,
-    observer: L,
+    cx: ToolContext,
     lost_after: Duration,
 }
 
-impl<L: CallObserver> Attempt<L> {
+impl Attempt {
     async fn run(mut self, offer: Message) -> Answer {
         answer(&self.open.client, &offer, &ToWorker::Begin).await;
         loop {
@@ -302,20 +210,16 @@ impl<L: CallObserver> Attempt<L> {
                     return Err(ExecutionError::new(ErrorKind::MalformedResponse, text));
                 }
             };
-            let is_cancelled = self.observer.is_cancelled();
+            let is_cancelled = self.cx.cancel.is_cancelled();
             let (reply, ended) = match said {
                 // Of an earlier round: another worker has it.
                 FromWorker::Offer { .. } => (ToWorker::Cancel, None),
                 FromWorker::Busy => continue,
-                FromWorker::Heartbeat { .. } | FromWorker::Pieces { .. } if is_cancelled => (ToWorker::Cancel, None),
+                FromWorker::Heartbeat { .. } if is_cancelled => (ToWorker::Cancel, None),
                 FromWorker::Heartbeat { progress } => {
                     if let Some(progress) = progress {
-                        self.observer.progress(progress);
+                        self.cx.progress.say(progress);
                     }
-                    (ToWorker::Continue, None)
-                }
-                FromWorker::Pieces { pieces } => {
-                    pieces.into_iter().for_each(|piece| self.observer.piece(piece));
                     (ToWorker::Continue, None)
                 }
                 FromWorker::Completed { parts, .. } if !parts.iter().all(is_content) => {
@@ -342,16 +246,16 @@ impl<L: CallObserver> Attempt<L> {
     }
 
     fn failed(&self, message: String, kind: Option<ErrorKind>, retryable: bool, not_started: bool) -> ExecutionError {
-        let kind = kind.filter(|kind| L::is_expected_error(*kind)).unwrap_or(ErrorKind::Failed);
+        let kind = kind.filter(|kind| is_of_tools(*kind)).unwrap_or(ErrorKind::Failed);
         let error = match kind {
             // It stopped without being told to.
-            ErrorKind::Cancelled if !self.observer.is_cancelled() && !not_started => {
+            ErrorKind::Cancelled if !self.cx.cancel.is_cancelled() && !not_started => {
                 lost(self.recovery, format!("the worker `{}` stopped: {message}", self.worker))
             }
             _ if retryable => ExecutionError::retryable(kind, message),
             _ => ExecutionError::new(kind, message),
         };
-        if not_started { self.observer.not_started(error) } else { error }
+        if not_started { self.cx.not_started(error) } else { error }
     }
 }
 

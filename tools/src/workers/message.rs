@@ -51,11 +51,6 @@ pub(super) enum FromWorker {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         progress: Option<String>,
     },
-    /// A model answers. It works, as after a heartbeat.
-    Pieces {
-        /// The next pieces of the answer, in order.
-        pieces: Vec<Value>,
-    },
     /// The tool has run.
     Completed {
         /// The text for the model; the JSON of `value` unless given.

@@ -1,25 +1,22 @@
-//! The worker's side: runs tools of a registry for callers, and asks models.
+//! The worker's side: runs tools of a registry for callers.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{Client, Message, Request};
 use futures_util::StreamExt as _;
-use futures_util::future::BoxFuture;
 use futures_util::stream::select_all;
 use parking_lot::Mutex;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::ThreadId;
 use rethread_events::json::Json;
-use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::message::{Call, FromWorker, PROTOCOL, ToWorker, decode, encode};
-use super::{ModelCall, ModelHandler, Work, check_name, subject};
+use super::{check_name, subject};
 use crate::{Progress, Registry, ToolContext, ToolOutput, Workspace};
 
 /// Of the workers of a tool, one receives each call.
@@ -28,8 +25,6 @@ const GROUP: &str = "workers";
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long calls that were cancelled have to report.
 const REPORT_MAX: Duration = Duration::from_secs(2);
-/// How many pieces of an answer are sent at once.
-const PIECES_MAX: usize = 256;
 /// What a message has beside its payload, at most.
 const HEADER_BYTES: usize = 1024;
 
@@ -91,30 +86,20 @@ pub enum WorkerError {
     Connection(String),
 }
 
-/// The tools and models of a worker.
-pub struct Handlers<'a> {
-    /// Where its tools are.
-    pub registry: &'a Registry,
-    /// The tools that it runs.
-    pub tools: &'a [String],
-    /// The models that it asks, by their names.
-    pub models: BTreeMap<String, ModelHandler>,
-}
-
-/// Runs calls of these tools and models until `stop` is cancelled. Then it takes no further calls, and running calls may end. `ended`
-/// is called for each call that has run, and must not block.
+/// Runs calls of these tools of a registry until `stop` is cancelled. Then it takes no further calls, and running calls may end.
+/// `ended` is called for each call that has run, and must not block.
 ///
 /// # Errors
 /// [`WorkerError`], before any call runs. A connection that is lost later is made again by the client.
 pub async fn serve(
     client: Client,
-    handlers: Handlers<'_>,
+    registry: &Registry,
+    tools: &[String],
     workspace: Arc<Workspace>,
     options: WorkerOptions,
     stop: CancellationToken,
     ended: impl Fn(Served) + Send + Sync + 'static,
 ) -> Result<(), WorkerError> {
-    let Handlers { registry, tools, models } = handlers;
     for (key, name) in [("prefix", &options.prefix), ("pool", &options.pool)] {
         check_name(name).map_err(|fault| WorkerError::Options(format!("{key}: {fault}")))?;
     }
@@ -124,11 +109,8 @@ pub async fn serve(
         if registry.get(tool).is_none() {
             return Err(WorkerError::UnknownTool(tool.clone()));
         }
-    }
-    let tools = tools.iter().map(|tool| (Work::Tool, tool));
-    for (work, name) in tools.chain(models.keys().map(|model| (Work::Model, model))) {
-        check_name(name).map_err(WorkerError::Options)?;
-        let subject = subject(&options.prefix, work, &options.pool, name);
+        check_name(tool).map_err(WorkerError::Options)?;
+        let subject = subject(&options.prefix, &options.pool, tool);
         subscriptions.push(client.queue_subscribe(subject, GROUP.into()).await.map_err(|error| refused(&error))?);
     }
     let (prefix, pool) = (options.prefix, options.pool);
@@ -138,7 +120,6 @@ pub async fn serve(
     let worker = Arc::new(Worker {
         client,
         registry: registry.clone(),
-        models,
         prefix,
         pool,
         workspace,
@@ -166,21 +147,9 @@ pub async fn serve(
     Ok(())
 }
 
-/// The answer of a model, as the result of a tool. It has nothing to clean up when it is cancelled.
-async fn answer_of_model(
-    answer: BoxFuture<'static, Result<Value, ExecutionError>>,
-    cancel: CancellationToken,
-) -> Result<ToolOutput, ExecutionError> {
-    tokio::select! {
-        answer = answer => answer.map(|value| ToolOutput { value: Some(value.into()), ..ToolOutput::default() }),
-        () = cancel.cancelled() => Err(ExecutionError::new(ErrorKind::Cancelled, "the caller does not wait any more")),
-    }
-}
-
 struct Worker {
     client: Client,
     registry: Registry,
-    models: BTreeMap<String, ModelHandler>,
     prefix: String,
     pool: String,
     workspace: Arc<Workspace>,
@@ -208,26 +177,24 @@ impl Worker {
     async fn take(self: Arc<Self>, message: Message, permit: Option<OwnedSemaphorePermit>) {
         let Some(reply) = message.reply else { return };
         let caller = Caller { client: self.client.clone(), reply };
-        // Its subject is that of a tool or a model that this worker has; the registry has other tools.
-        let meant = |call: Call| {
-            let is_of = |work| *message.subject == *subject(&self.prefix, work, &self.pool, &call.tool);
-            let work = [Work::Tool, Work::Model].into_iter().find(|work| is_of(*work))?;
-            (call.protocol == PROTOCOL).then_some((work, call))
+        // Its subject is that of a tool that this worker has; the registry has other tools.
+        let is_meant = |call: &Call| {
+            call.protocol == PROTOCOL && *message.subject == *subject(&self.prefix, &self.pool, &call.tool)
         };
-        let call = decode::<Call>(&message.payload).ok().and_then(meant);
+        let call = decode::<Call>(&message.payload).ok().filter(is_meant);
         // Callers of another version have other workers, or wait for one.
-        let (Some((work, call)), Some(_permit)) = (call, permit) else {
+        let (Some(call), Some(_permit)) = (call, permit) else {
             let _ = self.client.publish(caller.reply, encode(&FromWorker::Busy)).await;
             return;
         };
         let offer = FromWorker::Offer { worker: self.name.clone() };
         let lost_after = Duration::from_millis(call.lost_after_ms);
         if caller.ask(&offer, lost_after).await == Some(ToWorker::Begin) {
-            self.run(work, call, &caller, lost_after).await;
+            self.run(call, &caller, lost_after).await;
         }
     }
 
-    async fn run(&self, work: Work, call: Call, caller: &Caller, lost_after: Duration) {
+    async fn run(&self, call: Call, caller: &Caller, lost_after: Duration) {
         let began_at = Instant::now();
         let Call { tool, arguments, key, attempt, timeout_ms, thread, labels, traceparent, .. } = call;
         let (cancel, said) = (self.cancel.child_token(), Arc::new(Mutex::new(None)));
@@ -247,31 +214,16 @@ impl Worker {
             Some(thread) => cx.thread(thread),
             None => cx,
         };
-        let (sender, mut pieces) = mpsc::unbounded_channel();
-        let handler = self.models.get(&tool).filter(|_| work == Work::Model).cloned();
-        let mut work = match handler {
-            None => tokio::spawn(self.registry.call(&tool, arguments, cx.clone())),
-            Some(handler) => {
-                let (key, traceparent) = (cx.key.to_string(), cx.traceparent);
-                let asked = ModelCall { model: tool.clone(), request: arguments, key, attempt, traceparent };
-                tokio::spawn(answer_of_model(handler(asked, sender), cancel.clone()))
-            }
-        };
+        let mut work = tokio::spawn(self.registry.call(&tool, arguments, cx.clone()));
         let heartbeat = Duration::from_millis(call.heartbeat_ms.max(1));
         let mut heard_at = Instant::now();
         let answer = loop {
-            let mut next = Vec::new();
             tokio::select! {
                 biased;
-                // Before the answer, which they are part of.
-                n = pieces.recv_many(&mut next, PIECES_MAX), if !pieces.is_closed() || !pieces.is_empty() => if n == 0 { continue },
                 ended = &mut work => break ended,
                 () = sleep(heartbeat) => {}
             }
-            let message = match next.is_empty() {
-                true => FromWorker::Heartbeat { progress: said.lock().take() },
-                false => FromWorker::Pieces { pieces: next },
-            };
+            let message = FromWorker::Heartbeat { progress: said.lock().take() };
             match caller.ask(&message, heartbeat.max(Duration::from_secs(1))).await {
                 Some(ToWorker::Continue) => heard_at = Instant::now(),
                 // Nobody waits for the result.

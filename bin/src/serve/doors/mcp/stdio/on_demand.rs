@@ -205,7 +205,7 @@ impl Held {
             local: Mutex::default(),
             driven: Driven::default(),
             traces: Default::default(),
-            others: Default::default(),
+            shared: Default::default(),
             server: server.clone(),
             data_dir: data_dir.clone(),
             store: store.clone(),
