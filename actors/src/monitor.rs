@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rethread_events::event::{
-    ContextSummarized, Event, LlmCallCompleted, LlmCallFailed, ToolExecutionCompleted, ToolExecutionFailed,
-    ToolExecutionRequest,
+    AttemptUsage, ContextSummarized, Event, LlmCallCompleted, LlmCallFailed, ToolExecutionCompleted,
+    ToolExecutionFailed, ToolExecutionRequest,
 };
 use rethread_events::ids::{CallId, Position, Seq, ThreadId, Time};
 use rethread_events::message::Usage;
@@ -69,7 +69,8 @@ pub trait Monitor: Send + Sync + 'static {
         let _ = (moment, call);
     }
 
-    /// A model answered, for any purpose, and used tokens.
+    /// An attempt at a model ended, for any purpose, and used tokens: an answer, or a failed attempt of which the provider reported
+    /// something.
     fn on_token_usage(&self, moment: &Moment, usage: &TokenUsage<'_>) {
         let _ = (moment, usage);
     }
@@ -129,7 +130,7 @@ pub enum ToolCall<'a> {
     Failed(Option<&'a ToolExecutionRequest>, &'a ToolExecutionFailed),
 }
 
-/// What an answer of a model took.
+/// What an attempt at a model took.
 #[derive(Debug, Clone, Copy)]
 pub struct TokenUsage<'a> {
     /// The call.
@@ -213,120 +214,25 @@ impl MonitorTask {
         let record = &recorded.record;
         let (thread, seq, position, at) = (record.thread, record.seq, record.position, record.recorded_at);
         let moment = Moment { thread, seq, position, at };
-        let usage = |call, purpose, model: &Option<String>, usage: &Usage, cost_nanousd| {
-            self.call(|| {
-                let model = model.as_deref();
-                monitor.on_token_usage(&moment, &TokenUsage { call, purpose, model, usage, cost_nanousd });
-            });
-        };
-        match &recorded.event {
-            Event::LlmCallCompleted(e) => {
-                self.call(|| monitor.on_llm_call(&moment, LlmCall::Completed(e)));
-                usage(e.call_id, Purpose::Answer, &e.model, &e.usage, e.cost_nanousd);
-            }
-            Event::LlmCallFailed(e) => self.call(|| monitor.on_llm_call(&moment, LlmCall::Failed(e))),
-            Event::ToolExecutionCompleted(e) => {
-                let request = self.request(thread, e.call_id);
-                self.call(|| monitor.on_tool_call(&moment, ToolCall::Completed(request.as_ref(), e)));
-            }
-            Event::ToolExecutionFailed(e) => {
-                let request = self.request(thread, e.call_id);
-                self.call(|| monitor.on_tool_call(&moment, ToolCall::Failed(request.as_ref(), e)));
-            }
-            Event::ConditionEvaluationCompleted(e) => {
-                usage(e.call_id, Purpose::Verdict, &e.model, &e.usage, e.cost_nanousd);
-            }
-            Event::ContextSummaryCompleted(e) => {
-                usage(e.call_id, Purpose::Summary, &e.model, &e.usage, e.cost_nanousd);
-            }
-            Event::ContextSummarized(e) => self.call(|| monitor.on_context_summarized(&moment, e)),
-            Event::ThreadStarted(_)
-            | Event::ThreadForked(_)
-            | Event::ThreadPaused(_)
-            | Event::ThreadResumed(_)
-            | Event::ThreadRecovered(_)
-            | Event::ThreadCancelled(_)
-            | Event::ThreadCompleted(_)
-            | Event::ThreadFailed(_)
-            | Event::HookStarted(_)
-            | Event::HookEnded(_)
-            | Event::CheckpointCreated(_)
-            | Event::VariablesUpdated(_)
-            | Event::MessageAdded(_)
-            | Event::RunStarted(_)
-            | Event::RunQueued(_)
-            | Event::RunCancelled(_)
-            | Event::ThreadQueued(_)
-            | Event::ThreadDequeued(_)
-            | Event::WorkflowChanged(_)
-            | Event::Warning(_)
-            | Event::NodeStarted(_)
-            | Event::NodeCompleted(_)
-            | Event::NodeFailed(_)
-            | Event::RouteTaken(_)
-            | Event::LlmExecutionRequest(_)
-            | Event::LlmCallRequested(_)
-            | Event::LlmCallRetried(_)
-            | Event::LlmTryFailed(_)
-            | Event::LlmRequestChanged(_)
-            | Event::LlmExecutionProgress(_)
-            | Event::LlmExecutionCompleted(_)
-            | Event::LlmExecutionFailed(_)
-            | Event::ToolExecutionRequest(_)
-            | Event::ToolCallRetried(_)
-            | Event::ToolExecutionProgress(_)
-            | Event::UserInteractionRequested(_)
-            | Event::UserInteractionResponded(_)
-            | Event::UserInteractionProcessed(_)
-            | Event::UserInteractionFailed(_)
-            | Event::WaitStarted(_)
-            | Event::WaitChanged(_)
-            | Event::WaitCompleted(_)
-            | Event::WaitFailed(_)
-            | Event::SignalAwaited(_)
-            | Event::SignalReceived(_)
-            | Event::ChildStartRequested(_)
-            | Event::ChildStarted(_)
-            | Event::ChildStartFailed(_)
-            | Event::StartedByParent(_)
-            | Event::ThreadAwaited(_)
-            | Event::AwaitedThreadEnded(_)
-            | Event::ConditionEvaluationRequested(_)
-            | Event::ForkStarted(_)
-            | Event::AgentStarted(_)
-            | Event::BranchStarted(_)
-            | Event::BranchSpent(_)
-            | Event::BranchEnded(_)
-            | Event::JoinCompleted(_)
-            | Event::LoopStarted(_)
-            | Event::LoopIterationStarted(_)
-            | Event::LoopEnded(_)
-            | Event::SubWorkflowStarted(_)
-            | Event::SubWorkflowCompleted(_)
-            | Event::SubWorkflowFailed(_)
-            | Event::ContextProcessingRequested(_)
-            | Event::ContextProcessingRetried(_)
-            | Event::ContextProcessed(_)
-            | Event::ContextProcessingFailed(_)
-            | Event::BudgetExceeded(_)
-            | Event::ContextSummaryRequested(_)
-            | Event::LimitRaised(_)
-            | Event::AnswerRejected(_)
-            | Event::PlanRequested(_)
-            | Event::PlanMade(_)
-            | Event::PlanStepStarted(_)
-            | Event::PlanStepCompleted(_)
-            | Event::PlanStepFailed(_)
-            | Event::PlanCompleted(_)
-            | Event::CandidateChosen(_)
-            | Event::CandidatesGathered(_)
-            | Event::GuardrailRequested(_)
-            | Event::GuardrailRetried(_)
-            | Event::GuardrailCompleted(_)
-            | Event::StrategyDecisionRequested(_)
-            | Event::StrategyDecisionRetried(_)
-            | Event::StrategyDecided(_)
-            | Event::StrategyDecisionFailed(_) => {}
+        let event = &recorded.event;
+        if let Event::LlmCallCompleted(e) = event {
+            self.call(|| monitor.on_llm_call(&moment, LlmCall::Completed(e)));
+        } else if let Event::LlmCallFailed(e) = event {
+            self.call(|| monitor.on_llm_call(&moment, LlmCall::Failed(e)));
+        } else if let Event::ToolExecutionCompleted(e) = event {
+            let request = self.tool_request(thread, e.call_id);
+            self.call(|| monitor.on_tool_call(&moment, ToolCall::Completed(request.as_ref(), e)));
+        } else if let Event::ToolExecutionFailed(e) = event {
+            let request = self.tool_request(thread, e.call_id);
+            self.call(|| monitor.on_tool_call(&moment, ToolCall::Failed(request.as_ref(), e)));
+        } else if let Event::ContextSummarized(e) = event {
+            self.call(|| monitor.on_context_summarized(&moment, e));
+        }
+        if let Some(used) = event.attempt_usage() {
+            let AttemptUsage { call_id: call, ref usage, cost_nanousd, model, .. } = used;
+            let purpose = self.purpose(thread, call);
+            let usage = TokenUsage { call, purpose, model, usage, cost_nanousd };
+            self.call(|| monitor.on_token_usage(&moment, &usage));
         }
         self.next.store(position.0 + 1, Ordering::Release);
     }
@@ -339,9 +245,24 @@ impl MonitorTask {
         }
     }
 
-    fn request(&self, thread: ThreadId, call: CallId) -> Option<ToolExecutionRequest> {
-        let recorded = event(&*self.store, thread, call.0).ok()??;
-        if let Event::ToolExecutionRequest(request) = recorded.event { Some(request) } else { None }
+    fn request(&self, thread: ThreadId, call: CallId) -> Option<Event> {
+        Some(event(&*self.store, thread, call.0).ok()??.event)
+    }
+
+    fn tool_request(&self, thread: ThreadId, call: CallId) -> Option<ToolExecutionRequest> {
+        if let Event::ToolExecutionRequest(request) = self.request(thread, call)? { Some(request) } else { None }
+    }
+
+    /// The purpose of a model call: that of an answer, where its request cannot be read.
+    fn purpose(&self, thread: ThreadId, call: CallId) -> Purpose {
+        let request = self.request(thread, call);
+        if let Some(Event::ConditionEvaluationRequested(_)) = request {
+            Purpose::Verdict
+        } else if let Some(Event::ContextSummaryRequested(_)) = request {
+            Purpose::Summary
+        } else {
+            Purpose::Answer
+        }
     }
 
     /// Calls no more hooks; the one that runs ends by itself.

@@ -238,105 +238,20 @@ impl Thing {
 }
 
 fn named_by(thread: ThreadId, event: &Event) -> Vec<Thing> {
-    match event {
-        Event::ThreadStarted(started) => vec![Thing::Workflow(started.workflow.hash)],
-        Event::RunStarted(started) => vec![Thing::Workflow(started.workflow.hash)],
-        Event::WorkflowChanged(changed) => {
-            [&changed.previous, &changed.workflow].map(|workflow| Thing::Workflow(workflow.hash)).into()
-        }
-        Event::ThreadForked(forked) => {
-            forked.changes.workflow.iter().map(|workflow| Thing::Workflow(workflow.hash)).collect()
-        }
-        Event::LlmExecutionRequest(request) => request.tool_catalog.into_iter().map(Thing::Blob).collect(),
-        Event::LlmCallRequested(e) => e.model_profile.into_iter().map(Thing::Blob).collect(),
-        Event::LlmCallRetried(e) => e.model_profile.into_iter().map(Thing::Blob).collect(),
-        Event::ConditionEvaluationRequested(e) => e.model_profile.into_iter().map(Thing::Blob).collect(),
-        Event::ContextSummaryRequested(e) => e.model_profile.into_iter().map(Thing::Blob).collect(),
-        Event::ToolExecutionCompleted(e) => e.full_output.into_iter().map(|hash| Thing::Output(thread, hash)).collect(),
-        Event::ThreadPaused(_)
-        | Event::ThreadResumed(_)
-        | Event::ThreadRecovered(_)
-        | Event::ThreadCancelled(_)
-        | Event::ThreadCompleted(_)
-        | Event::ThreadFailed(_)
-        | Event::HookStarted(_)
-        | Event::HookEnded(_)
-        | Event::CheckpointCreated(_)
-        | Event::VariablesUpdated(_)
-        | Event::MessageAdded(_)
-        | Event::ThreadQueued(_)
-        | Event::ThreadDequeued(_)
-        | Event::RunQueued(_)
-        | Event::RunCancelled(_)
-        | Event::Warning(_)
-        | Event::NodeStarted(_)
-        | Event::NodeCompleted(_)
-        | Event::NodeFailed(_)
-        | Event::RouteTaken(_)
-        | Event::LlmTryFailed(_)
-        | Event::LlmRequestChanged(_)
-        | Event::LlmExecutionProgress(_)
-        | Event::LlmCallCompleted(_)
-        | Event::LlmCallFailed(_)
-        | Event::LlmExecutionCompleted(_)
-        | Event::LlmExecutionFailed(_)
-        | Event::ToolExecutionRequest(_)
-        | Event::ToolCallRetried(_)
-        | Event::ToolExecutionProgress(_)
-        | Event::ToolExecutionFailed(_)
-        | Event::UserInteractionRequested(_)
-        | Event::UserInteractionResponded(_)
-        | Event::UserInteractionProcessed(_)
-        | Event::UserInteractionFailed(_)
-        | Event::WaitStarted(_)
-        | Event::WaitChanged(_)
-        | Event::WaitCompleted(_)
-        | Event::WaitFailed(_)
-        | Event::SignalAwaited(_)
-        | Event::SignalReceived(_)
-        | Event::ChildStartRequested(_)
-        | Event::ChildStarted(_)
-        | Event::ChildStartFailed(_)
-        | Event::StartedByParent(_)
-        | Event::ThreadAwaited(_)
-        | Event::AwaitedThreadEnded(_)
-        | Event::ConditionEvaluationCompleted(_)
-        | Event::ForkStarted(_)
-        | Event::AgentStarted(_)
-        | Event::BranchStarted(_)
-        | Event::BranchSpent(_)
-        | Event::BranchEnded(_)
-        | Event::JoinCompleted(_)
-        | Event::LoopStarted(_)
-        | Event::LoopIterationStarted(_)
-        | Event::LoopEnded(_)
-        | Event::SubWorkflowStarted(_)
-        | Event::SubWorkflowCompleted(_)
-        | Event::SubWorkflowFailed(_)
-        | Event::ContextProcessingRequested(_)
-        | Event::ContextProcessingRetried(_)
-        | Event::ContextProcessed(_)
-        | Event::ContextProcessingFailed(_)
-        | Event::ContextSummarized(_)
-        | Event::BudgetExceeded(_)
-        | Event::ContextSummaryCompleted(_)
-        | Event::LimitRaised(_)
-        | Event::AnswerRejected(_)
-        | Event::PlanRequested(_)
-        | Event::PlanMade(_)
-        | Event::PlanStepStarted(_)
-        | Event::PlanStepCompleted(_)
-        | Event::PlanStepFailed(_)
-        | Event::PlanCompleted(_)
-        | Event::CandidateChosen(_)
-        | Event::CandidatesGathered(_)
-        | Event::GuardrailRequested(_)
-        | Event::GuardrailRetried(_)
-        | Event::GuardrailCompleted(_)
-        | Event::StrategyDecisionRequested(_)
-        | Event::StrategyDecisionRetried(_)
-        | Event::StrategyDecided(_)
-        | Event::StrategyDecisionFailed(_) => Vec::new(),
+    if let Event::ThreadStarted(started) = event {
+        vec![Thing::Workflow(started.workflow.hash)]
+    } else if let Event::RunStarted(started) = event {
+        vec![Thing::Workflow(started.workflow.hash)]
+    } else if let Event::WorkflowChanged(changed) = event {
+        [&changed.previous, &changed.workflow].map(|workflow| Thing::Workflow(workflow.hash)).into()
+    } else if let Event::ThreadForked(forked) = event {
+        forked.changes.workflow.iter().map(|workflow| Thing::Workflow(workflow.hash)).collect()
+    } else if let Event::LlmExecutionRequest(request) = event {
+        request.tool_catalog.into_iter().map(Thing::Blob).collect()
+    } else if let Event::ToolExecutionCompleted(e) = event {
+        e.full_output.into_iter().map(|hash| Thing::Output(thread, hash)).collect()
+    } else {
+        event.model_profile().into_iter().map(Thing::Blob).collect()
     }
 }
 

@@ -242,7 +242,7 @@ pub(crate) fn in_words(call: &Call) -> String {
         CallKind::Start => format!("starts {name}"),
     });
     if call.attempt > 1 || !call.failed_tries.is_empty() {
-        text.push_str(&format!(" [{} failed tries]", call.failed_tries.len()));
+        text.push_str(&format!(" [{}]", output::count(call.failed_tries.len(), "failed try", "failed tries")));
     }
     if let Some(from) = &call.fallback_from {
         text.push_str(&format!(" (fallback from {from})"));

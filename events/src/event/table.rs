@@ -18,7 +18,7 @@ use super::tool::*;
 use super::wait::*;
 use crate::codec::{self, StoredError};
 use crate::fault::ExecutionError;
-use crate::ids::NodeId;
+use crate::ids::{Hash, NodeId};
 use crate::principal::Principal;
 use crate::text;
 
@@ -84,7 +84,8 @@ pub enum EventError {
 }
 
 /// A field that several events have, in one that is marked with it in the table: `by` for who gave the input that led to
-/// the event, `call` for the node that the call of the event belongs to, `error` for what failed.
+/// the event, `call` for the node that the call of the event belongs to, `error` for what failed, `profile` for the hash of the
+/// model's profile. `outside` marks those that no rule of the machine decides: an input, or what happened outside.
 macro_rules! common {
     (by $event:ident by $($other:ident)*) => { $event.by.as_ref() };
     (by_mut $event:ident by $($other:ident)*) => { Some(&mut $event.by) };
@@ -92,6 +93,9 @@ macro_rules! common {
     (call_mut $event:ident call $($other:ident)*) => { Some(&mut $event.node_id) };
     (error $event:ident error $($other:ident)*) => { Option::from(&$event.error) };
     (error_mut $event:ident error $($other:ident)*) => { Option::from(&mut $event.error) };
+    (profile $event:ident profile $($other:ident)*) => { $event.model_profile };
+    (outside $event:ident outside $($other:ident)*) => { true };
+    (outside $event:ident) => { false };
     ($field:ident $event:ident $first:ident $($other:ident)*) => { common!($field $event $($other)*) };
     ($field:ident $event:ident) => { None };
 }
@@ -228,6 +232,20 @@ macro_rules! events {
                 }
             }
 
+            /// The hash of what was known of the model's profile, where the event records it.
+            pub fn model_profile(&self) -> Option<Hash> {
+                match self {
+                    $(Self::$variant(_event) => common!(profile _event $($common)*),)*
+                }
+            }
+
+            /// Whether no rule of the machine decides the event: it is an input, or what happened outside.
+            pub(crate) const fn comes_from_outside(&self) -> bool {
+                match self {
+                    $(Self::$variant(_event) => common!(outside _event $($common)*),)*
+                }
+            }
+
             /// The event with that documented name and data in the present version.
             pub fn from_data(name: &str, data: serde_json::Value) -> Result<Self, EventError> {
                 match name {
@@ -260,26 +278,26 @@ pub fn event_type_named(name: &str) -> Option<&'static EventType> {
 events! {
     // the thread as a whole
     1 ThreadStarted boxed "THREAD_STARTED" v 1 State;
-    2 ThreadForked boxed "THREAD_FORKED" v 1 State by;
-    3 ThreadPaused "THREAD_PAUSED" v 1 State by;
-    4 ThreadResumed "THREAD_RESUMED" v 1 State by;
-    5 ThreadRecovered "THREAD_RECOVERED" v 1 Informational;
+    2 ThreadForked boxed "THREAD_FORKED" v 1 State by outside;
+    3 ThreadPaused "THREAD_PAUSED" v 1 State by outside;
+    4 ThreadResumed "THREAD_RESUMED" v 1 State by outside;
+    5 ThreadRecovered "THREAD_RECOVERED" v 1 Informational outside;
     6 ThreadCancelled "THREAD_CANCELLED" v 1 State by;
     7 ThreadCompleted "THREAD_COMPLETED" v 1 State;
     8 ThreadFailed "THREAD_FAILED" v 1 State error;
-    9 CheckpointCreated "CHECKPOINT_CREATED" v 1 State by;
-    10 VariablesUpdated "VARIABLES_UPDATED" v 1 State by;
-    11 MessageAdded "MESSAGE_ADDED" v 1 State by;
-    12 Warning "WARNING" v 1 Informational;
+    9 CheckpointCreated "CHECKPOINT_CREATED" v 1 State by outside;
+    10 VariablesUpdated "VARIABLES_UPDATED" v 1 State by outside;
+    11 MessageAdded "MESSAGE_ADDED" v 1 State by outside;
+    12 Warning "WARNING" v 1 Informational outside;
     // the runs after the first one
     15 RunStarted boxed "RUN_STARTED" v 1 State by;
-    16 RunQueued "RUN_QUEUED" v 1 State by;
-    17 RunCancelled "RUN_CANCELLED" v 1 State by;
+    16 RunQueued "RUN_QUEUED" v 1 State by outside;
+    17 RunCancelled "RUN_CANCELLED" v 1 State by outside;
     // another definition
     18 WorkflowChanged "WORKFLOW_CHANGED" v 1 State by;
     // the queue in which a run waits
     65 ThreadQueued "THREAD_QUEUED" v 1 State;
-    66 ThreadDequeued "THREAD_DEQUEUED" v 1 State;
+    66 ThreadDequeued "THREAD_DEQUEUED" v 1 State outside;
     // the hooks of a run that is ending
     67 HookStarted "HOOK_STARTED" v 1 State by;
     68 HookEnded "HOOK_ENDED" v 1 State error;
@@ -290,54 +308,54 @@ events! {
     23 RouteTaken "ROUTE_TAKEN" v 1 State;
     // the agent loop and model calls
     40 LlmExecutionRequest boxed "LLM_EXECUTION_REQUEST" v 1 State;
-    41 LlmCallRequested "LLM_CALL_REQUESTED" v 1 State call;
-    42 LlmCallRetried "LLM_CALL_RETRIED" v 1 State call;
-    43 LlmTryFailed "LLM_TRY_FAILED" v 1 State call error;
-    57 LlmRequestChanged "LLM_REQUEST_CHANGED" v 1 Informational call;
-    44 LlmExecutionProgress "LLM_EXECUTION_PROGRESS" v 1 Informational call;
-    45 LlmCallCompleted boxed "LLM_CALL_COMPLETED" v 1 State call;
-    46 LlmCallFailed "LLM_CALL_FAILED" v 1 State call error;
+    41 LlmCallRequested "LLM_CALL_REQUESTED" v 1 State call profile;
+    42 LlmCallRetried "LLM_CALL_RETRIED" v 1 State call outside profile;
+    43 LlmTryFailed "LLM_TRY_FAILED" v 1 State call error outside;
+    57 LlmRequestChanged "LLM_REQUEST_CHANGED" v 1 Informational call outside;
+    44 LlmExecutionProgress "LLM_EXECUTION_PROGRESS" v 1 Informational call outside;
+    45 LlmCallCompleted boxed "LLM_CALL_COMPLETED" v 1 State call outside;
+    46 LlmCallFailed "LLM_CALL_FAILED" v 1 State call error outside;
     47 LlmExecutionCompleted boxed "LLM_EXECUTION_COMPLETED" v 1 State;
     48 LlmExecutionFailed "LLM_EXECUTION_FAILED" v 1 State error;
     52 AnswerRejected "ANSWER_REJECTED" v 1 State;
     // guardrails
     53 GuardrailRequested "GUARDRAIL_REQUESTED" v 1 State;
-    54 GuardrailRetried "GUARDRAIL_RETRIED" v 1 State call;
+    54 GuardrailRetried "GUARDRAIL_RETRIED" v 1 State call outside;
     55 GuardrailCompleted "GUARDRAIL_COMPLETED" v 1 State call error;
     // tool calls
     60 ToolExecutionRequest "TOOL_EXECUTION_REQUEST" v 1 State call;
-    61 ToolCallRetried "TOOL_CALL_RETRIED" v 1 State call error;
-    62 ToolExecutionProgress "TOOL_EXECUTION_PROGRESS" v 1 Informational call;
-    63 ToolExecutionCompleted "TOOL_EXECUTION_COMPLETED" v 1 State call;
-    64 ToolExecutionFailed "TOOL_EXECUTION_FAILED" v 1 State call error;
+    61 ToolCallRetried "TOOL_CALL_RETRIED" v 1 State call error outside;
+    62 ToolExecutionProgress "TOOL_EXECUTION_PROGRESS" v 1 Informational call outside;
+    63 ToolExecutionCompleted "TOOL_EXECUTION_COMPLETED" v 1 State call outside;
+    64 ToolExecutionFailed "TOOL_EXECUTION_FAILED" v 1 State call error outside;
     // agents that a model calls like tools
     69 AgentStarted "AGENT_STARTED" v 1 State;
     // questions to people
     70 UserInteractionRequested "USER_INTERACTION_REQUESTED" v 1 State;
-    71 UserInteractionResponded "USER_INTERACTION_RESPONDED" v 1 State by call;
+    71 UserInteractionResponded "USER_INTERACTION_RESPONDED" v 1 State by call outside;
     72 UserInteractionProcessed "USER_INTERACTION_PROCESSED" v 1 State call;
-    73 UserInteractionFailed "USER_INTERACTION_FAILED" v 1 State by call;
+    73 UserInteractionFailed "USER_INTERACTION_FAILED" v 1 State by call outside;
     // waits for a time or a signal
     92 WaitStarted "WAIT_STARTED" v 1 State;
-    93 WaitChanged "WAIT_CHANGED" v 1 State by call;
-    94 WaitCompleted "WAIT_COMPLETED" v 1 State call;
-    95 WaitFailed "WAIT_FAILED" v 1 State call error;
+    93 WaitChanged "WAIT_CHANGED" v 1 State by call outside;
+    94 WaitCompleted "WAIT_COMPLETED" v 1 State call outside;
+    95 WaitFailed "WAIT_FAILED" v 1 State call error outside;
     96 SignalAwaited "SIGNAL_AWAITED" v 1 State;
-    97 SignalReceived "SIGNAL_RECEIVED" v 1 State by call;
+    97 SignalReceived "SIGNAL_RECEIVED" v 1 State by call outside;
     // threads that a thread starts, and waits for the end of a thread
     100 ChildStartRequested "CHILD_START_REQUESTED" v 1 State;
-    101 ChildStarted "CHILD_STARTED" v 1 State call;
-    102 ChildStartFailed "CHILD_START_FAILED" v 1 State call error;
-    103 StartedByParent "STARTED_BY_PARENT" v 1 State;
+    101 ChildStarted "CHILD_STARTED" v 1 State call outside;
+    102 ChildStartFailed "CHILD_START_FAILED" v 1 State call error outside;
+    103 StartedByParent "STARTED_BY_PARENT" v 1 State outside;
     104 ThreadAwaited "THREAD_AWAITED" v 1 State;
-    105 AwaitedThreadEnded "AWAITED_THREAD_ENDED" v 1 State call;
+    105 AwaitedThreadEnded "AWAITED_THREAD_ENDED" v 1 State call outside;
     // graphs, conversations and budgets
-    24 ConditionEvaluationRequested boxed "CONDITION_EVALUATION_REQUESTED" v 1 State;
-    25 ConditionEvaluationCompleted boxed "CONDITION_EVALUATION_COMPLETED" v 1 State call error;
+    24 ConditionEvaluationRequested boxed "CONDITION_EVALUATION_REQUESTED" v 1 State profile;
+    25 ConditionEvaluationCompleted boxed "CONDITION_EVALUATION_COMPLETED" v 1 State call error outside;
     34 ForkStarted "FORK_STARTED" v 1 State;
     26 BranchStarted "BRANCH_STARTED" v 1 State;
-    56 BranchSpent boxed "BRANCH_SPENT" v 1 State;
-    27 BranchEnded boxed "BRANCH_ENDED" v 1 State error;
+    56 BranchSpent boxed "BRANCH_SPENT" v 1 State outside;
+    27 BranchEnded boxed "BRANCH_ENDED" v 1 State error outside;
     28 JoinCompleted "JOIN_COMPLETED" v 1 State;
     35 LoopStarted "LOOP_STARTED" v 1 State;
     29 LoopIterationStarted "LOOP_ITERATION_STARTED" v 1 State;
@@ -346,14 +364,14 @@ events! {
     32 SubWorkflowCompleted "SUB_WORKFLOW_COMPLETED" v 1 State;
     36 SubWorkflowFailed "SUB_WORKFLOW_FAILED" v 1 State error;
     37 ContextProcessingRequested "CONTEXT_PROCESSING_REQUESTED" v 1 State;
-    39 ContextProcessingRetried "CONTEXT_PROCESSING_RETRIED" v 1 State call;
+    39 ContextProcessingRetried "CONTEXT_PROCESSING_RETRIED" v 1 State call outside;
     33 ContextProcessed "CONTEXT_PROCESSED" v 1 State call;
-    38 ContextProcessingFailed "CONTEXT_PROCESSING_FAILED" v 1 State call error;
+    38 ContextProcessingFailed "CONTEXT_PROCESSING_FAILED" v 1 State call error outside;
     49 ContextSummarized "CONTEXT_SUMMARIZED" v 1 State;
     13 BudgetExceeded "BUDGET_EXCEEDED" v 1 State;
-    50 ContextSummaryRequested boxed "CONTEXT_SUMMARY_REQUESTED" v 1 State;
-    51 ContextSummaryCompleted boxed "CONTEXT_SUMMARY_COMPLETED" v 1 State call error;
-    14 LimitRaised "LIMIT_RAISED" v 1 State by;
+    50 ContextSummaryRequested boxed "CONTEXT_SUMMARY_REQUESTED" v 1 State profile;
+    51 ContextSummaryCompleted boxed "CONTEXT_SUMMARY_COMPLETED" v 1 State call error outside;
+    14 LimitRaised "LIMIT_RAISED" v 1 State by outside;
     // strategies of the agent loop
     80 PlanRequested "PLAN_REQUESTED" v 1 State;
     81 PlanMade "PLAN_MADE" v 1 State;
@@ -364,7 +382,7 @@ events! {
     86 CandidateChosen "CANDIDATE_CHOSEN" v 1 State;
     87 CandidatesGathered "CANDIDATES_GATHERED" v 1 State;
     88 StrategyDecisionRequested "STRATEGY_DECISION_REQUESTED" v 1 State;
-    89 StrategyDecisionRetried "STRATEGY_DECISION_RETRIED" v 1 State call;
-    90 StrategyDecided boxed "STRATEGY_DECIDED" v 1 State call;
-    91 StrategyDecisionFailed "STRATEGY_DECISION_FAILED" v 1 State call error;
+    89 StrategyDecisionRetried "STRATEGY_DECISION_RETRIED" v 1 State call outside;
+    90 StrategyDecided boxed "STRATEGY_DECIDED" v 1 State call outside;
+    91 StrategyDecisionFailed "STRATEGY_DECISION_FAILED" v 1 State call error outside;
 }

@@ -336,107 +336,20 @@ impl Again<'_> {
     /// Whether an event can come from outside: an answer, a wish of a person, news of a call. Whether it fits is for the
     /// fold to say.
     fn comes_from_outside(&self, event: &Event) -> bool {
-        match event {
-            Event::ThreadForked(_)
-            | Event::ThreadPaused(_)
-            | Event::ThreadResumed(_)
-            | Event::ThreadRecovered(_)
-            | Event::LimitRaised(_)
-            | Event::CheckpointCreated(_)
-            | Event::VariablesUpdated(_)
-            | Event::MessageAdded(_)
-            | Event::ThreadDequeued(_)
-            | Event::RunQueued(_)
-            | Event::RunCancelled(_)
-            | Event::Warning(_)
-            | Event::LlmCallRetried(_)
-            | Event::LlmTryFailed(_)
-            | Event::LlmRequestChanged(_)
-            | Event::LlmExecutionProgress(_)
-            | Event::LlmCallCompleted(_)
-            | Event::LlmCallFailed(_)
-            | Event::ToolCallRetried(_)
-            | Event::ToolExecutionProgress(_)
-            | Event::ToolExecutionCompleted(_)
-            | Event::ToolExecutionFailed(_)
-            | Event::UserInteractionResponded(_)
-            | Event::UserInteractionFailed(_)
-            | Event::WaitChanged(_)
-            | Event::WaitCompleted(_)
-            | Event::WaitFailed(_)
-            | Event::SignalReceived(_)
-            | Event::ChildStarted(_)
-            | Event::ChildStartFailed(_)
-            | Event::StartedByParent(_)
-            | Event::AwaitedThreadEnded(_)
-            | Event::ConditionEvaluationCompleted(_)
-            | Event::ContextProcessingRetried(_)
-            | Event::ContextProcessingFailed(_)
-            | Event::ContextSummaryCompleted(_)
-            | Event::GuardrailRetried(_)
-            | Event::StrategyDecisionRetried(_)
-            | Event::StrategyDecided(_)
-            | Event::StrategyDecisionFailed(_)
-            | Event::BranchSpent(_)
-            | Event::BranchEnded(_) => true,
+        if let Event::ThreadQueued(e) = event {
             // Another definition does not change when a run had its turn.
-            Event::ThreadQueued(e) => e.workflow.is_none() || !self.same_definition,
+            e.workflow.is_none() || !self.same_definition
+        } else if let Event::GuardrailCompleted(e) = event {
             // The outcome of a function comes from outside; one without a call of its own is decided again.
-            Event::GuardrailCompleted(e) => self.machine.state().open_calls().get(e.call_id).is_some(),
+            self.machine.state().open_calls().get(e.call_id).is_some()
+        } else if let Event::UserInteractionRequested(e) = event {
             // A tool that runs asks when it likes.
-            Event::UserInteractionRequested(e) => e.operation_type == OperationType::InformTool,
+            e.operation_type == OperationType::InformTool
+        } else if let Event::ContextProcessed(_) = event {
             // What is built in is the machine's own work.
-            Event::ContextProcessed(_) => {
-                self.machine.state().processor_run().is_some_and(|run| !is_built_in_processor(&run.processor))
-            }
-            Event::ThreadStarted(_)
-            | Event::RunStarted(_)
-            | Event::WorkflowChanged(_)
-            | Event::ThreadCancelled(_)
-            | Event::ThreadCompleted(_)
-            | Event::ThreadFailed(_)
-            | Event::HookStarted(_)
-            | Event::HookEnded(_)
-            | Event::NodeStarted(_)
-            | Event::NodeCompleted(_)
-            | Event::NodeFailed(_)
-            | Event::RouteTaken(_)
-            | Event::LlmExecutionRequest(_)
-            | Event::LlmCallRequested(_)
-            | Event::LlmExecutionCompleted(_)
-            | Event::LlmExecutionFailed(_)
-            | Event::ToolExecutionRequest(_)
-            | Event::UserInteractionProcessed(_)
-            | Event::WaitStarted(_)
-            | Event::SignalAwaited(_)
-            | Event::ChildStartRequested(_)
-            | Event::ThreadAwaited(_)
-            | Event::ConditionEvaluationRequested(_)
-            | Event::ForkStarted(_)
-            | Event::AgentStarted(_)
-            | Event::BranchStarted(_)
-            | Event::JoinCompleted(_)
-            | Event::LoopStarted(_)
-            | Event::LoopIterationStarted(_)
-            | Event::LoopEnded(_)
-            | Event::SubWorkflowStarted(_)
-            | Event::SubWorkflowCompleted(_)
-            | Event::SubWorkflowFailed(_)
-            | Event::ContextProcessingRequested(_)
-            | Event::ContextSummarized(_)
-            | Event::ContextSummaryRequested(_)
-            | Event::BudgetExceeded(_)
-            | Event::AnswerRejected(_)
-            | Event::PlanRequested(_)
-            | Event::PlanMade(_)
-            | Event::PlanStepStarted(_)
-            | Event::PlanStepCompleted(_)
-            | Event::PlanStepFailed(_)
-            | Event::PlanCompleted(_)
-            | Event::CandidateChosen(_)
-            | Event::CandidatesGathered(_)
-            | Event::GuardrailRequested(_)
-            | Event::StrategyDecisionRequested(_) => false,
+            self.machine.state().processor_run().is_some_and(|run| !is_built_in_processor(&run.processor))
+        } else {
+            event.comes_from_outside()
         }
     }
 }

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use super::call::{CallUsage, Callee, ModelName, ModelUsage, Purpose};
 use super::models::LoopModels;
 use crate::event::Event;
-use crate::fault::{ErrorKind, ExecutionError};
-use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time};
+use crate::ids::{CallId, Hash, Seq, ThreadId, Time};
 use crate::message::Usage;
 
 /// The names of the events that the fold reads; it passes over all others.
@@ -57,186 +56,97 @@ struct OpenCall {
     callee: Callee,
 }
 
-impl Ended {
-    /// Adds what is known of the model.
-    fn of_model(mut self, adds: impl FnOnce(&mut ModelUsage)) -> Self {
-        if let Self::Call(call) = &mut self
-            && let Callee::Model(model) = &mut call.callee
-        {
-            adds(model);
-        }
-        self
-    }
-}
-
-/// How a call ended.
-struct End {
-    call: CallId,
-    node: Option<NodeId>,
-    error: Option<ErrorKind>,
-    duration_ms: Option<u64>,
-}
-
 impl UsageFold {
     /// Adds the next event of a thread, which was recorded at that time. Returns the call that it ended.
     pub fn apply(&mut self, thread: ThreadId, seq: Seq, at: Time, event: &Event) -> Option<Ended> {
-        let failed = |error: &ExecutionError| Some(error.kind);
-        match event {
-            Event::LlmExecutionRequest(e) => drop(self.models.insert(thread, LoopModels::of(e))),
-            Event::PlanRequested(_)
-            | Event::PlanMade(_)
-            | Event::CandidateChosen(_)
-            | Event::CandidatesGathered(_)
-            | Event::ThreadForked(_) => {
-                if let Some(models) = self.models.get_mut(&thread) {
-                    models.follow(event);
-                }
-            }
-            Event::LlmCallRequested(e) => {
-                let name = self.models.get(&thread).map(|models| models.of_call(e.aside.as_ref())).unwrap_or_default();
-                self.ask(thread, seq, at, Purpose::Answer, name, e.model_profile);
-            }
-            Event::ConditionEvaluationRequested(e) => {
-                self.ask(thread, seq, at, Purpose::Verdict, (&e.model).into(), e.model_profile);
-            }
-            Event::ContextSummaryRequested(e) => {
-                self.ask(thread, seq, at, Purpose::Summary, (&e.model).into(), e.model_profile);
-            }
-            Event::LlmCallRetried(e) => {
-                if let Some(open) = self.open.get_mut(&(thread, e.call_id)) {
-                    open.attempt = e.attempt;
-                    if let Callee::Model(model) = &mut open.callee {
-                        model.recorded = e.model_profile;
-                    }
-                }
-            }
-            Event::LlmTryFailed(e) => {
-                if let Some(open) = self.open.get_mut(&(thread, e.call_id)) {
-                    open.n_failed_tries += 1;
-                    if let (Callee::Model(model), Some(used)) = (&mut open.callee, event.attempt_usage()) {
-                        model.add(&used);
-                    }
-                }
-            }
-            Event::LlmCallCompleted(e) => {
-                let end =
-                    End { call: e.call_id, node: e.node_id.clone(), error: None, duration_ms: Some(e.duration_ms) };
-                let ended = self.end(thread, seq, at, event, end);
-                return Some(ended.of_model(|model| {
-                    model.answered_by.clone_from(&e.model);
-                    model.cached = e.cached;
-                    model.finish_reason = Some(e.finish_reason);
-                }));
-            }
-            Event::LlmCallFailed(e) => {
-                let end = End { call: e.call_id, node: e.node_id.clone(), error: failed(&e.error), duration_ms: None };
-                return Some(self.end(thread, seq, at, event, end));
-            }
-            Event::ConditionEvaluationCompleted(e) => {
-                let error = e.error.as_ref().and_then(failed);
-                let end = End { call: e.call_id, node: e.node_id.clone(), error, duration_ms: Some(e.duration_ms) };
-                let ended = self.end(thread, seq, at, event, end);
-                return Some(ended.of_model(|model| model.answered_by.clone_from(&e.model)));
-            }
-            Event::ContextSummaryCompleted(e) => {
-                let error = e.error.as_ref().and_then(failed);
-                let end = End { call: e.call_id, node: e.node_id.clone(), error, duration_ms: Some(e.duration_ms) };
-                let ended = self.end(thread, seq, at, event, end);
-                return Some(ended.of_model(|model| model.answered_by.clone_from(&e.model)));
-            }
-            Event::ToolExecutionRequest(e) => self.begin(thread, seq, at, Callee::Tool(e.name.clone())),
-            Event::ToolCallRetried(e) => {
-                if let Some(open) = self.open.get_mut(&(thread, e.call_id)) {
-                    open.attempt = e.attempt;
-                }
-            }
-            Event::ToolExecutionCompleted(e) => {
-                let end =
-                    End { call: e.call_id, node: e.node_id.clone(), error: None, duration_ms: Some(e.duration_ms) };
-                return Some(self.end(thread, seq, at, event, end));
-            }
-            Event::ToolExecutionFailed(e) => {
-                let (error, duration_ms) = (failed(&e.error), Some(e.duration_ms));
-                let end = End { call: e.call_id, node: e.node_id.clone(), error, duration_ms };
-                return Some(self.end(thread, seq, at, event, end));
-            }
-            Event::ThreadStarted(_)
-            | Event::ThreadPaused(_)
-            | Event::ThreadResumed(_)
-            | Event::ThreadRecovered(_)
-            | Event::ThreadCancelled(_)
-            | Event::ThreadCompleted(_)
-            | Event::ThreadFailed(_)
-            | Event::HookStarted(_)
-            | Event::HookEnded(_)
-            | Event::CheckpointCreated(_)
-            | Event::VariablesUpdated(_)
-            | Event::MessageAdded(_)
-            | Event::ThreadQueued(_)
-            | Event::ThreadDequeued(_)
-            | Event::RunStarted(_)
-            | Event::RunQueued(_)
-            | Event::RunCancelled(_)
-            | Event::WorkflowChanged(_)
-            | Event::Warning(_)
-            | Event::NodeStarted(_)
-            | Event::NodeCompleted(_)
-            | Event::NodeFailed(_)
-            | Event::RouteTaken(_)
-            | Event::LlmRequestChanged(_)
-            | Event::LlmExecutionProgress(_)
-            | Event::LlmExecutionCompleted(_)
-            | Event::LlmExecutionFailed(_)
-            | Event::ToolExecutionProgress(_)
-            | Event::UserInteractionRequested(_)
-            | Event::UserInteractionResponded(_)
-            | Event::UserInteractionProcessed(_)
-            | Event::UserInteractionFailed(_)
-            | Event::WaitStarted(_)
-            | Event::WaitChanged(_)
-            | Event::WaitCompleted(_)
-            | Event::WaitFailed(_)
-            | Event::SignalAwaited(_)
-            | Event::SignalReceived(_)
-            | Event::ChildStartRequested(_)
-            | Event::ChildStarted(_)
-            | Event::ChildStartFailed(_)
-            | Event::StartedByParent(_)
-            | Event::ThreadAwaited(_)
-            | Event::AwaitedThreadEnded(_)
-            | Event::ForkStarted(_)
-            | Event::AgentStarted(_)
-            | Event::BranchStarted(_)
-            | Event::BranchSpent(_)
-            | Event::BranchEnded(_)
-            | Event::JoinCompleted(_)
-            | Event::LoopStarted(_)
-            | Event::LoopIterationStarted(_)
-            | Event::LoopEnded(_)
-            | Event::SubWorkflowStarted(_)
-            | Event::SubWorkflowCompleted(_)
-            | Event::SubWorkflowFailed(_)
-            | Event::ContextProcessingRequested(_)
-            | Event::ContextProcessingRetried(_)
-            | Event::ContextProcessed(_)
-            | Event::ContextProcessingFailed(_)
-            | Event::ContextSummarized(_)
-            | Event::BudgetExceeded(_)
-            | Event::LimitRaised(_)
-            | Event::AnswerRejected(_)
-            | Event::PlanStepStarted(_)
-            | Event::PlanStepCompleted(_)
-            | Event::PlanStepFailed(_)
-            | Event::PlanCompleted(_)
-            | Event::GuardrailRequested(_)
-            | Event::GuardrailRetried(_)
-            | Event::GuardrailCompleted(_)
-            | Event::StrategyDecisionRequested(_)
-            | Event::StrategyDecisionRetried(_)
-            | Event::StrategyDecided(_)
-            | Event::StrategyDecisionFailed(_) => {}
+        if let Event::LlmExecutionRequest(e) = event {
+            self.models.insert(thread, LoopModels::of(e));
+        } else if let Some(models) = self.models.get_mut(&thread) {
+            models.follow(event);
         }
-        None
+        self.request(thread, seq, at, event);
+        self.again(thread, event);
+        self.ended(thread, seq, at, event)
+    }
+
+    /// A call begins.
+    fn request(&mut self, thread: ThreadId, seq: Seq, at: Time, event: &Event) {
+        if let Event::LlmCallRequested(e) = event {
+            let name = self.models.get(&thread).map(|models| models.of_call(e.aside.as_ref())).unwrap_or_default();
+            self.ask(thread, seq, at, Purpose::Answer, name, e.model_profile);
+        } else if let Event::ConditionEvaluationRequested(e) = event {
+            self.ask(thread, seq, at, Purpose::Verdict, (&e.model).into(), e.model_profile);
+        } else if let Event::ContextSummaryRequested(e) = event {
+            self.ask(thread, seq, at, Purpose::Summary, (&e.model).into(), e.model_profile);
+        } else if let Event::ToolExecutionRequest(e) = event {
+            self.begin(thread, seq, at, Callee::Tool(e.name.clone()));
+        }
+    }
+
+    /// A call goes on with another attempt.
+    fn again(&mut self, thread: ThreadId, event: &Event) {
+        let (call, attempt) = if let Event::LlmCallRetried(e) = event {
+            (e.call_id, Some(e.attempt))
+        } else if let Event::ToolCallRetried(e) = event {
+            (e.call_id, Some(e.attempt))
+        } else if let Event::LlmTryFailed(e) = event {
+            (e.call_id, None)
+        } else {
+            return;
+        };
+        let Some(open) = self.open.get_mut(&(thread, call)) else { return };
+        match attempt {
+            Some(attempt) => open.attempt = attempt,
+            None => open.n_failed_tries += 1,
+        }
+        if let Callee::Model(model) = &mut open.callee {
+            if let Event::LlmCallRetried(e) = event {
+                model.recorded = e.model_profile;
+            }
+            event.attempt_usage().iter().for_each(|used| model.add(used));
+        }
+    }
+
+    fn ended(&mut self, thread: ThreadId, seq: Seq, at: Time, event: &Event) -> Option<Ended> {
+        let (call, duration_ms) = if let Event::LlmCallCompleted(e) = event {
+            (e.call_id, Some(e.duration_ms))
+        } else if let Event::LlmCallFailed(e) = event {
+            (e.call_id, None)
+        } else if let Event::ConditionEvaluationCompleted(e) = event {
+            (e.call_id, Some(e.duration_ms))
+        } else if let Event::ContextSummaryCompleted(e) = event {
+            (e.call_id, Some(e.duration_ms))
+        } else if let Event::ToolExecutionCompleted(e) = event {
+            (e.call_id, Some(e.duration_ms))
+        } else if let Event::ToolExecutionFailed(e) = event {
+            (e.call_id, Some(e.duration_ms))
+        } else {
+            return None;
+        };
+        let Some(open) = self.open.remove(&(thread, call)) else { return Some(Ended::BeganBefore(call)) };
+        let OpenCall { requested_at, attempt, n_failed_tries, mut callee } = open;
+        if let Callee::Model(model) = &mut callee {
+            let used = event.attempt_usage();
+            model.end(used.as_ref());
+            let answers = !matches!(event, Event::LlmCallFailed(_));
+            model.answered_by = used.filter(|_| answers).and_then(|used| used.model).map(str::to_owned);
+            if let Event::LlmCallCompleted(e) = event {
+                (model.cached, model.finish_reason) = (e.cached, Some(e.finish_reason));
+            }
+        }
+        Some(Ended::Call(Box::new(CallUsage {
+            thread,
+            node: event.call_node().cloned(),
+            call,
+            last_seq: seq,
+            requested_at,
+            ended_at: at,
+            attempt,
+            n_retries: attempt.saturating_sub(1).saturating_add(n_failed_tries),
+            duration_ms: duration_ms.unwrap_or_else(|| at.ms_since(requested_at)),
+            error: event.error().map(|error| error.kind),
+            callee,
+        })))
     }
 
     /// Returns whether the fold has read the request of the agent loop of this thread: it names the model of a call whose
@@ -266,27 +176,5 @@ impl UsageFold {
     fn begin(&mut self, thread: ThreadId, seq: Seq, requested_at: Time, callee: Callee) {
         let open = OpenCall { requested_at, attempt: 1, n_failed_tries: 0, callee };
         self.open.insert((thread, CallId(seq)), open);
-    }
-
-    fn end(&mut self, thread: ThreadId, last_seq: Seq, ended_at: Time, event: &Event, end: End) -> Ended {
-        let End { call, node, error, duration_ms } = end;
-        let Some(open) = self.open.remove(&(thread, call)) else { return Ended::BeganBefore(call) };
-        let OpenCall { requested_at, attempt, n_failed_tries, mut callee } = open;
-        if let Callee::Model(model) = &mut callee {
-            model.end(event.attempt_usage().as_ref());
-        }
-        Ended::Call(Box::new(CallUsage {
-            thread,
-            node,
-            call,
-            last_seq,
-            requested_at,
-            ended_at,
-            attempt,
-            n_retries: attempt.saturating_sub(1).saturating_add(n_failed_tries),
-            duration_ms: duration_ms.unwrap_or_else(|| ended_at.ms_since(requested_at)),
-            error,
-            callee,
-        }))
     }
 }
