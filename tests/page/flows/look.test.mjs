@@ -68,6 +68,43 @@ test('a person goes on talking with a thread that has ended, and while it answer
   await page.close();
 });
 
+test('a message that is typed while another one is sent is sent after it, and none is lost', async () => {
+  const id = await place.thread(CHATTING);
+  const page = await browser.page(`${place.url}/#/threads/${id}/messages`);
+  await page.says('completed', '.facts .pill');
+  const field = `document.querySelector('.compose textarea')`;
+  const said = `[...document.querySelectorAll('.said .turn.user')].map((one) => one.innerText.split('\\n').pop()).join(', ')`;
+  // The answers to requests of the page are held until the test lets them through, or fails them.
+  await page.value(`(() => {
+    const ask = window.fetch;
+    window.fetch = async (...request) => {
+      const answer = await ask(...request);
+      if (request[1]?.method !== 'POST') return answer;
+      return new Promise((let_through, fail) => Object.assign(window, { let_through: () => let_through(answer), fail: () => fail(new TypeError('cut off')) }));
+    };
+  })()`);
+  await page.value(`${field}.focus()`);
+  await page.type('one');
+  await page.press('Enter');
+  await page.until('window.let_through', 'the first message is on its way');
+  await page.type('two');
+  await page.press('Enter');
+  await page.value('window.let_through(); window.let_through = null');
+  await page.until('window.let_through', 'the second message is on its way');
+  await page.type('three');
+  await page.value('window.let_through()');
+  await page.until(`${said} === 'Ada, one, two'`, 'both messages');
+  assert.equal(await page.value(`${field}.value`), 'three', 'what is typed stays');
+  // One that is not acknowledged comes back, before what was typed since.
+  await page.value('window.let_through = null');
+  await page.press('Enter');
+  await page.until('window.let_through', 'the third message is on its way');
+  await page.type('four');
+  await page.value('window.fail()');
+  await page.until(`${field}.value === 'three\\nfour'`, 'the message is in the field again');
+  await page.close();
+});
+
 test('the list shows only what its filter lets through, and the back button undoes it', async () => {
   const [ended, id] = [await place.thread(ASKING), await place.thread(ASKING)];
   await place.ask('POST', `/v1/interactions/${(await place.question(ended)).id}/respond`, { answer: 'blue' });

@@ -29,6 +29,7 @@ export function messages_tab(app, model) {
   const element = h('div.conversation', {}, messages, compose);
   // Sent again after a failure, a message counts once; the same words said again are another message.
   let deliver = once(`${model.path}/runs`);
+  let [sending, again] = [false, false];
 
   text.addEventListener('keydown', (event) => {
     if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
@@ -37,20 +38,32 @@ export function messages_tab(app, model) {
   });
   compose.addEventListener('submit', async (event) => {
     event.preventDefault();
-    if (button.disabled || text.value.trim() === '') return;
-    button.disabled = true;
+    const input = text.value;
+    if (input.trim() === '') return;
+    if (sending) {
+      again = true;
+      return;
+    }
+    sending = true;
     fault.hidden = true;
+    // What is typed from now on is the next message.
+    text.value = '';
     try {
-      await deliver({ input: text.value, ...(model.ended ? {} : { on_message: policy.value }) });
+      await deliver({ input, ...(model.ended ? {} : { on_message: policy.value }) });
       deliver = once(`${model.path}/runs`);
-      text.value = '';
       following = true;
       model.follow();
     } catch (problem) {
+      text.value = [input, text.value].filter((one) => one !== '').join('\n');
+      again = false;
       say(fault, problem.message);
       fault.hidden = false;
     }
-    button.disabled = false;
+    sending = false;
+    if (again) {
+      again = false;
+      compose.requestSubmit();
+    }
   });
 
   function drawn() {
