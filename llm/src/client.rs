@@ -72,25 +72,38 @@ pub(crate) fn model_name(client: &dyn Client, model: &str) -> String {
 /// Follows a call while it runs. It is called from the call's own task, in order: its methods must be
 /// quick and must not block.
 pub trait Listener: Send {
+    /// The listener to which everything is passed on that the methods of this one do not take; none at the end of the chain.
+    fn inner(&mut self) -> Option<&mut dyn Listener> {
+        None
+    }
+
     /// A piece of the answer came in.
     fn delta(&mut self, delta: Delta) {
-        let _ = delta;
+        if let Some(inner) = self.inner() {
+            inner.delta(delta);
+        }
     }
 
     /// An attempt ended.
     fn tried(&mut self, event: TryEvent) {
-        let _ = event;
+        if let Some(inner) = self.inner() {
+            inner.tried(event);
+        }
     }
 
     /// The request that is sent differs from the one that was asked for. Each attempt says so anew.
     fn changed(&mut self, change: RequestChange) {
-        let _ = change;
+        if let Some(inner) = self.inner() {
+            inner.changed(change);
+        }
     }
 
     /// The provider reported the usage of this attempt so far, in a stream that has not ended. Figures are cumulative: the
     /// last report of an attempt counts. A caller that cancels the call has no other account of what it used.
     fn used(&mut self, usage: &Usage) {
-        let _ = usage;
+        if let Some(inner) = self.inner() {
+            inner.used(usage);
+        }
     }
 
     /// Whether pieces are wanted at all. A client makes none for a listener that says no, and then they cost

@@ -2,9 +2,6 @@
 
 use std::sync::Arc;
 
-use rethread_events::event::RequestChange;
-use rethread_events::message::Usage;
-
 use crate::client::{CallContext, Client, Delta, Layer, Listener, TryEvent, model_name};
 use crate::error::{ErrorKind, LlmError, is_retryable};
 use crate::request::Request;
@@ -112,6 +109,10 @@ impl Counting<'_> {
 }
 
 impl Listener for Counting<'_> {
+    fn inner(&mut self) -> Option<&mut dyn Listener> {
+        Some(&mut *self.inner)
+    }
+
     fn delta(&mut self, delta: Delta) {
         self.began = !matches!(delta, Delta::Restarted { .. });
         self.inner.delta(delta);
@@ -124,14 +125,6 @@ impl Listener for Counting<'_> {
         } else {
             self.inner.tried(TryEvent { fallback_from: self.from.clone(), ..event });
         }
-    }
-
-    fn changed(&mut self, change: RequestChange) {
-        self.inner.changed(change);
-    }
-
-    fn used(&mut self, usage: &Usage) {
-        self.inner.used(usage);
     }
 
     fn wants_deltas(&self) -> bool {

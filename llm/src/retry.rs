@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::client::{CallContext, Client, Delta, Layer, Listener, TryEvent, model_name};
-use rethread_events::event::{FailedUsage, RequestChange};
+use rethread_events::event::FailedUsage;
 use rethread_events::message::Usage;
 use rethread_events::text::head_bytes;
 
@@ -350,17 +350,13 @@ struct Watcher<'a> {
 }
 
 impl Listener for Watcher<'_> {
+    fn inner(&mut self) -> Option<&mut dyn Listener> {
+        Some(&mut *self.inner)
+    }
+
     fn delta(&mut self, delta: Delta) {
         self.began = true;
         self.inner.delta(delta);
-    }
-
-    fn tried(&mut self, event: TryEvent) {
-        self.inner.tried(event);
-    }
-
-    fn changed(&mut self, change: RequestChange) {
-        self.inner.changed(change);
     }
 
     fn used(&mut self, usage: &Usage) {

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use rethread_events::event::RequestChange;
 use rethread_events::message::{Usage, UsageSource};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::client::{CallContext, Client, Delta, Layer, Listener, ModelInfo, TryEvent};
+use crate::client::{CallContext, Client, Layer, Listener, ModelInfo, TryEvent};
 use crate::error::LlmError;
 use crate::models::{Known, KnownModels};
 use crate::prices::Terms;
@@ -167,8 +166,8 @@ struct Pricing<'a> {
 }
 
 impl Listener for Pricing<'_> {
-    fn delta(&mut self, delta: Delta) {
-        self.inner.delta(delta);
+    fn inner(&mut self) -> Option<&mut dyn Listener> {
+        Some(&mut *self.inner)
     }
 
     fn tried(&mut self, mut event: TryEvent) {
@@ -176,14 +175,6 @@ impl Listener for Pricing<'_> {
             self.priced.price_failed(self.request, error, self.began);
         }
         self.inner.tried(event);
-    }
-
-    fn changed(&mut self, change: RequestChange) {
-        self.inner.changed(change);
-    }
-
-    fn used(&mut self, usage: &Usage) {
-        self.inner.used(usage);
     }
 
     fn wants_deltas(&self) -> bool {
